@@ -1,6 +1,7 @@
 # Verso in a container: docker compose up. The bundle is built into the image, so that the container writes no files
 # unless it pulls models of a hub.
-#   TORCH=cpu (default) or TORCH=cuda selects the build of torch and the bundle's precision.
+#   TORCH=cpu (default) or TORCH=cuda selects the build of torch and the bundle's precision. The CUDA build needs an NVIDIA
+#   driver of release 580 or newer and a GPU of compute capability 7.5 or higher where the container runs (docs/gpu.md).
 # Tag and digest of the base image; docs/operating.md, "Supply chain", says how it is renewed.
 ARG PYTHON=3.11.17-slim@sha256:45037981b62b34b44602584fccbc4d884d5f7dc92c7ee86bb38a698a79fe1e51
 
@@ -30,9 +31,10 @@ RUN pip install --no-deps --no-build-isolation . ./client
 # Extras that have a lock file of their own: "ray" (docs/ray.md#kuberay).
 ARG EXTRAS=
 RUN [ -z "${EXTRAS}" ] || pip install --no-deps --require-hashes --requirement "requirements-${EXTRAS}.lock"
-# Not needed for serving: headers, tests, the installer.
+# Not needed for serving: headers, tests, the installer, and the compiler of the CUDA build, which torch imports only for
+# torch.compile.
 RUN cd /opt/verso/lib/python*/site-packages \
- && rm -rf torch/include torch/share torch/test pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \
+ && rm -rf torch/include torch/share torch/test triton triton-*.dist-info pip pip-*.dist-info setuptools setuptools-*.dist-info pkg_resources \
  && find . -type d -name tests -prune -exec rm -rf {} + \
  && rm -f /opt/verso/bin/pip*
 

@@ -34,7 +34,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DELETE_ON_ERROR:
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-hostile test-faults test-gpu test-ray test-browser \
+.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-hostile test-faults test-gpu test-gpu-simulated test-ray test-browser \
 	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
 
 help:  ## list the targets
@@ -43,7 +43,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
 	@echo
 	@echo "PYTHON=python3.12   the interpreter (3.11-3.13; the first one found by default)"
-	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi finds a GPU, cpu otherwise"
+	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi shows a GPU and a driver for it, cpu otherwise"
 	@echo "DATA=folder         folder of the corpora, for train, evaluate and bench (now $(DATA))"
 	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder is their output (now $(RESULTS))"
 	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"
@@ -143,6 +143,12 @@ fuzz-short: $(VENV)/develop-$(TORCH).stamp  ## half a minute of fuzzing, as in t
 test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -m gpu
 
+# A virtual environment of its own, with the CUDA build of torch (5 GB): needs no GPU.
+CUDA_VENV := .venv-cuda
+test-gpu-simulated:  ## run the tests of GPUs on a simulated one, with the CUDA build of torch (2.7 GB the first time)
+	$(MAKE) VENV=$(CUDA_VENV) TORCH=cuda $(CUDA_VENV)/develop-cuda.stamp
+	$(CUDA_VENV)/bin/python -m pytest -m simulated
+
 # Two at a time: each has a service and a Chromium of its own.
 test-browser: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## test the page in Chromium (CHROMIUM=/path/to/it, else the one that is found)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "browser and not slow" tests/browser
@@ -224,5 +230,5 @@ soak: $(VENV)/develop-$(TORCH).stamp  ## put load on a server with keys and comp
 docker:  ## build the image and serve with Docker
 	docker compose up --build
 
-clean:  ## remove .venv and what was built
-	rm -rf $(VENV) $(PAGE_TOOLS)/node_modules site *.egg-info client/*.egg-info client/build model/decoding/native/*.so
+clean:  ## remove .venv, .venv-cuda and what was built
+	rm -rf $(VENV) $(CUDA_VENV) $(PAGE_TOOLS)/node_modules site *.egg-info client/*.egg-info client/build model/decoding/native/*.so

@@ -140,13 +140,16 @@ class Settings(BaseSettings):
     """SHA-256 the bundle must have; another file is refused before anything of it runs."""
 
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
-    """Where the model runs: auto (a GPU if there is one), cpu, cuda or cuda:N."""
+    """Where the model runs: auto (a GPU that torch can use, or the CPU), cpu, cuda or cuda:N."""
 
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Processor threads of the model: all this process may use unless set, and never more."""
 
     native: Literal["auto", "off"] = "auto"
     """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
+
+    graphs: Literal["auto", "off"] = "auto"
+    """CUDA graphs on a GPU: auto (if they pass the check at the start) or off (slower)."""
 
     isa: Annotated[str, AfterValidator(_isa)] = AUTO
     """The compiled decoder's instructions: auto (the fastest this processor has), or the name of a set to force."""

@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape
 from benchmarks.tables import markdown
 from model.decoding.slots.buckets import Bucket
-from model.decoding.slots.choice import Constants, Variant, take_step
+from model.decoding.slots.choice import Constants, take_step
 from model.decoding.slots.tensors import SlotTensors
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
@@ -150,7 +150,7 @@ def operations_of_step(shape: Shape, bucket: Bucket) -> list[Operation]:
     slots = SlotTensors.allocate(bucket, like)
     constants = Constants(0, torch.tensor([1], device="meta"), renormalise=False, may_force_end=True)
     with torch.no_grad(), _Notes() as notes:
-        take_step(transformer, constants, slots, Variant(bucket.width > 1, False, False, False))
+        take_step(transformer, constants, slots, full=False)
     found: list[Operation] = notes.operations
     return found
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,13 +20,15 @@ from model.artifacts.scripted import ScriptedModel
 from model.candidates import WrittenSearch
 from model.capabilities import Capabilities
 from model.confidence import Evidence
-from model.decoding.backend import Backend, ModelToDecode, NativeBackend, choose_backend
+from model.decoding.backend import Backend, ModelToDecode, NativeBackend, SlotBackend, choose_backend
 from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
+from model.decoding.graph_check import check_graphs
 from model.decoding.native.packed import NativeModel
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished
+from model.decoding.slots.model import SlotModel
 from model.errors import (
     ArtifactError,
     DecodingError,
@@ -42,6 +45,7 @@ from model.network.heads import AttentionHead
 from model.network.padding import pad
 from model.network.steps import attention_steps
 from model.network.transformer import Transformer
+from model.process.memory import give_back_freed_memory
 from model.process.threads import available_threads
 from model.sentence_codec import SentenceCodec
 from model.text.tokenizer import Tokenizer
@@ -53,6 +57,12 @@ _MAX_BATCH_TOKENS = 8192
 
 _TOKENS_OF_A_ROW = 32
 """Of so many rows that this is more."""
+
+_WARM_UP_TOKENS = 4
+"""Tokens of each answer of the warm-up, where nothing depends on their number."""
+
+_SLOT_LENGTHS = (16, 32, 64, 128)
+"""Source tokens of the sentences that slots are warmed up with: each has slots of another size, source and target."""
 
 
 def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
@@ -140,6 +150,7 @@ class Translator:
         shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist, where it has one. In
             slots they do not.
         isa: The instruction set of the compiled decoder: its name, ``auto``, or None for what ``VERSO_ISA`` says.
+        graphs: Whether slots on a GPU may have CUDA graphs.
 
     Attributes:
         backend: What decodes its sentences, and why.
@@ -154,6 +165,7 @@ class Translator:
         slots: bool | None = None,
         shortlist: bool = False,
         isa: str | None = None,
+        graphs: bool = True,
     ) -> None:
         manifest = bundle.manifest
         self._bundle = bundle
@@ -170,7 +182,8 @@ class Translator:
             bundle.device,
             bundle.shortlist if shortlist else None,
         )
-        self.backend: Backend = choose_backend(model, native=native, slots=slots, isa=isa)
+        self._graphs_are_checked = False
+        self.backend: Backend = choose_backend(model, native=native, slots=slots, isa=isa, graphs=graphs)
         if isinstance(self.backend, NativeBackend):
             _let_network_go(bundle, self.backend.packed)
         codec = SentenceCodec(
@@ -194,6 +207,7 @@ class Translator:
         native: bool = True,
         shortlist: bool = False,
         isa: str | None = None,
+        graphs: bool = True,
     ) -> Translator:
         """Load a bundle.
 
@@ -205,6 +219,7 @@ class Translator:
             native: Whether the compiled decoder may be used, if there is one for this processor and model.
             shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist.
             isa: The instruction set of the compiled decoder: its name, ``auto``, or None for what ``VERSO_ISA`` says.
+            graphs: Whether slots on a GPU may have CUDA graphs.
 
         Raises:
             ArtifactError: The file is missing, damaged, foreign, newer or another one than the digest says, or a
@@ -217,7 +232,7 @@ class Translator:
             raise ArtifactError(
                 f"{path} has no vocabulary shortlist; make one with 'python -m model shortlist --model {path}'."
             )
-        return cls(bundle, native=native, shortlist=shortlist, isa=isa)
+        return cls(bundle, native=native, shortlist=shortlist, isa=isa, graphs=graphs)
 
     @property
     def bundle(self) -> Bundle:
@@ -473,27 +488,90 @@ class Translator:
             search=search,
         )
 
+    def example_request(self, num_tokens: int, options: DecodingOptions) -> DecodingRequest:
+        """A request for a meaningless sentence.
+
+        Args:
+            num_tokens: Tokens of its source; fewer if the model takes fewer, more if markers alone are more.
+            options: How to decode it.
+        """
+        source, target = self.manifest.directions.example
+        # Not a text: the model may not know the letter.
+        first, *rest = self._tokenizer.encode("a", target, source)
+        length = min(num_tokens, self.manifest.max_source_tokens)
+        filling = [rest[0] if len(rest) > 1 else first] * max(0, length - 1 - len(rest))
+        return DecodingRequest(0, [first, *filling, *rest], options, self._tokenizer.forced_ids(target))
+
     def warm_up(self, widths: Sequence[int]) -> None:
-        """Run every path a few times, so that the first callers do not pay for what torch prepares once.
+        """Run every path a few times, so that the first callers do not pay for what is prepared once.
 
         Args:
             widths: Beam widths to expect.
         """
-        source, target = self.manifest.directions.example
-        # Not a text: the model may not know the letter.
-        source_ids, forced_ids = self._tokenizer.encode("a", target, source), self._tokenizer.forced_ids(target)
-        request = DecodingRequest(0, source_ids, DecodingOptions(), forced_ids)
-        for width in sorted(set(widths)):
-            options = DecodingOptions(
-                decoding="greedy" if width == 1 else "beam",
-                beam_size=width,
-                return_scores=True,
-                max_new_tokens=self.backend.warm_up_tokens,
-            )
-            for number in self.backend.warm_up_batches:
-                self._decode([replace(request, options=options)] * number)
+        self.check_graphs(widths)
+        for part in self.warm_up_parts(widths):
+            part()
+
+    def check_graphs(self, widths: Sequence[int]) -> None:
+        """Check that CUDA graphs, if the model has any, give the right results; without them if they do not.
+
+        The first translation does it if nobody has.
+
+        Args:
+            widths: Beam widths to expect.
+
+        Raises:
+            Exception: The model does not decode.
+        """
+        self._graphs_are_checked = True
+        if isinstance(self.backend, SlotBackend):
+            check_graphs(self.backend.slots, self.example_request, widths)
+
+    def warm_up_parts(self, widths: Sequence[int]) -> Iterator[Callable[[], object]]:
+        """The warm-up in parts of some 0.1 s, for a thread that has other work to do between them.
+
+        With CUDA graphs, they capture the steps of ordinary sentences: each capture would keep all others waiting.
+
+        Args:
+            widths: Beam widths to expect.
+        """
+        graphs = self.backend.graphs
+        lengths: Sequence[int] = (0,) if graphs is None else _SLOT_LENGTHS if graphs.are_on else _SLOT_LENGTHS[:1]
+        for number in self.backend.warm_up_batches:
+            for length in lengths:
+                for width in sorted(set(widths)):
+                    for return_scores in (True, False) if graphs is not None and width == 1 else (True,):
+                        options = DecodingOptions(
+                            decoding="greedy" if width == 1 else "beam",
+                            beam_size=width,
+                            return_scores=return_scores,
+                            max_new_tokens=_WARM_UP_TOKENS if graphs is None else None,
+                        )
+                        requests = [self.example_request(length, options)] * number
+                        if graphs is None:
+                            yield partial(self._decode, requests)
+                        elif graphs.num_kept + 2 <= graphs.max_graphs:  # a step, and an encoder
+                            yield partial(self._step_once, requests)
         if self._bundle.network.in_memory:
-            self._attend([request.source_ids], [[self._tokenizer.start_id, *forced_ids]])
+            request = self.example_request(0, DecodingOptions())
+            yield lambda: self._attend([request.source_ids], [[self._tokenizer.start_id, *request.forced_ids]])
+
+    def _step_once(self, requests: Sequence[DecodingRequest]) -> None:
+        cohort = self.cohort(requests[0].options.width)
+        cohort.join([replace(request, key=key) for key, request in enumerate(requests)])
+        cohort.step()
+        cohort.leave(cohort.keys)
+
+    def drop_graphs(self) -> None:
+        """Drop the model's CUDA graphs, before it is unloaded. Called by the thread that runs it."""
+        if isinstance(self.backend, SlotBackend):
+            self.backend.slots.drop()
+
+    def free_memory(self) -> None:
+        """Free what is kept for speed alone, of all models in slots. Called by the thread that runs them all."""
+        if isinstance(self.backend, SlotBackend):
+            SlotModel.drop_all()
+        give_back_freed_memory(self.device)
 
     def prepare_attention(self) -> None:
         """Make what :meth:`attention` needs and is not in memory, so that it need not. Any thread may call it."""
@@ -512,6 +590,8 @@ class Translator:
         Raises:
             DecodingError: The model failed on a sentence.
         """
+        if requests and not self._graphs_are_checked:
+            self.check_graphs(sorted({1, requests[0].options.width}))
         numbered = [replace(request, key=number) for number, request in enumerate(requests)]
         max_rows = self.backend.max_rows(numbered[0].options.width) if numbered else 1
         max_tokens = max(_MAX_BATCH_TOKENS, _TOKENS_OF_A_ROW * max_rows)

@@ -4,6 +4,9 @@
 the CPU build: from PyTorch's own CPU index, or from where pip is configured to look. Files are compared with recorded
 digests: those of requirements-torch.lock, and for the CPU build those of torch_cpu_wheels.txt, as far as it has them.
 
+Before the CUDA build is downloaded, nvidia-smi is asked whether driver and GPU can run it. On a machine without a GPU,
+such as one that builds an image, it is installed if it is asked for.
+
 usage: python scripts/install_torch.py [auto|cpu|cuda]
 """
 
@@ -17,12 +20,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # torch of the package index, and what its CUDA build brings along, with the digest of every file.
 LOCK = Path(__file__).parent.parent / "requirements-torch.lock"
 # Digests of CPU builds, as sha256sum writes them. An index of wheels on another host has files of its own.
 CPU_WHEELS = Path(__file__).parent / "torch_cpu_wheels.txt"
+# What the CUDA build needs: the driver of CUDA 13, and a GPU that torch has machine code for. The same numbers are in
+# model/process/devices.py; this script runs before anything is installed.
+OLDEST_DRIVER = 580
+OLDEST_CAPABILITY = (7, 5)
+CUDA_DOWNLOAD = "2.7 GB"
 
 
 def pinned_version() -> str:
@@ -34,10 +43,108 @@ def pinned_version() -> str:
     return found[1]
 
 
-def gpu_is_here() -> bool:
-    """Whether the NVIDIA driver responds."""
+class Gpu(NamedTuple):
+    """A GPU as nvidia-smi describes it.
+
+    Args:
+        name: Of the product.
+        driver: Version of the driver.
+        capability: Compute capability; None if the driver is too old to tell.
+    """
+
+    name: str
+    driver: str
+    capability: tuple[int, int] | None
+
+    def __str__(self) -> str:
+        capability = "" if self.capability is None else f", compute capability {'.'.join(map(str, self.capability))}"
+        return f"{self.name} (driver {self.driver}{capability})"
+
+
+def find_gpus() -> list[Gpu]:
+    """The GPUs that the NVIDIA driver sees; empty if there is no driver."""
+    # Drivers before release 510 do not know the field compute_cap.
+    lines = _ask_driver("name,driver_version,compute_cap") or _ask_driver("name,driver_version")
+    gpus = []
+    for line in lines:
+        name, driver, capability = ([*(part.strip() for part in line.split(",")), "", ""])[:3]
+        numbers = re.fullmatch(r"(\d+)\.(\d+)", capability)
+        gpus.append(Gpu(name, driver, (int(numbers[1]), int(numbers[2])) if numbers else None))
+    return gpus
+
+
+def _ask_driver(fields: str) -> list[str]:
+    """A line for each GPU with these fields, separated by commas."""
     tool = shutil.which("nvidia-smi")
-    return tool is not None and subprocess.run([tool, "-L"], capture_output=True, check=False).returncode == 0
+    if tool is None:
+        return []
+    command = [tool, f"--query-gpu={fields}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
+def obstacle(gpus: list[Gpu]) -> tuple[str, str] | None:
+    """Why none of the GPUs can run the CUDA build, and what to do about it; None if one can, or none is known.
+
+    Args:
+        gpus: All of this machine.
+    """
+    if not gpus:
+        return None
+    release = re.match(r"\d+", gpus[0].driver)  # all GPUs have one driver
+    if release and int(release[0]) < OLDEST_DRIVER:
+        return (
+            f"it needs an NVIDIA driver of release {OLDEST_DRIVER} or newer",
+            f"Update the driver to release {OLDEST_DRIVER} or newer, then run it again with TORCH=cuda.",
+        )
+    if all(gpu.capability is not None and gpu.capability < OLDEST_CAPABILITY for gpu in gpus):
+        lowest = ".".join(map(str, OLDEST_CAPABILITY))
+        return (
+            f"it needs a GPU of compute capability {lowest} or higher (Turing or newer)",
+            "It takes another GPU.",
+        )
+    return None
+
+
+def choose_build(wanted: str) -> str:
+    """The build to install; says why, unless it is asked for and nothing speaks against it.
+
+    Args:
+        wanted: ``auto``, ``cpu`` or ``cuda``.
+
+    Raises:
+        SystemExit: The CUDA build is asked for, and no GPU of this machine can run it.
+    """
+    if wanted == "cpu" or platform.system() != "Linux":
+        return "cpu" if wanted == "auto" else wanted
+    gpus = find_gpus()
+    there = "; ".join(map(str, gpus))
+    why_not = obstacle(gpus)
+    if why_not is not None and wanted == "auto":
+        reason, remedy = why_not
+        print(f"{there} cannot run torch's CUDA build: {reason}. The CPU build is taken. {remedy}", flush=True)
+        return "cpu"
+    if why_not is not None:
+        reason, remedy = why_not
+        sys.exit(
+            f"torch's CUDA build was asked for, and {there} cannot run it: {reason}. Nothing was downloaded.\n{remedy} "
+            "TORCH=cpu serves on the CPU. To install it nevertheless, for another machine:\n"
+            f"  {sys.executable} -m pip install --no-deps --require-hashes --requirement {LOCK}"
+        )
+    if wanted == "cuda" and not gpus:
+        print(
+            f"nvidia-smi finds no NVIDIA GPU here. torch's CUDA build ({CUDA_DOWNLOAD}) is installed because TORCH is "
+            f"cuda: it uses GPUs of compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher with a driver "
+            f"of release {OLDEST_DRIVER} or newer, and runs on the CPU where there is none. TORCH=cpu takes the "
+            "CPU build.",
+            flush=True,
+        )
+    elif gpus:
+        print(f"{there}: torch's CUDA build ({CUDA_DOWNLOAD}) is taken; TORCH=cpu takes the CPU build", flush=True)
+    return "cuda" if gpus or wanted == "cuda" else "cpu"
 
 
 def installed() -> tuple[str, str] | None:
@@ -104,9 +211,11 @@ def main() -> int:
     wanted = sys.argv[1] if len(sys.argv) > 1 else "auto"
     if wanted not in ("auto", "cpu", "cuda"):
         sys.exit(f"the build is {wanted!r}; it must be auto, cpu or cuda")
-    build = wanted if wanted != "auto" else "cuda" if gpu_is_here() else "cpu"
-    version = pinned_version()
-    if installed() == (version, build) or ((installed() or ("",))[0] == version and platform.system() != "Linux"):
+    version, found = pinned_version(), installed()
+    if found == (version, wanted) or ((found or ("",))[0] == version and platform.system() != "Linux"):
+        return 0
+    build = choose_build(wanted)
+    if found == (version, build):
         return 0
     print(f"installing torch {version}, the {build} build", flush=True)
     if not install(version, build):

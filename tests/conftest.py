@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -11,6 +12,8 @@ import torch
 
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
+from tests.simulated_gpu.device import Device
+from tests.simulated_gpu.install import installed
 from tests.toy import train_toy
 
 # No deadline for an example: the machine may be busy. The same examples in every run, so that failures reproduce.
@@ -19,8 +22,35 @@ hypothesis.settings.load_profile("verso")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files with long tests first, so that no process works alone at the end of a run side by side."""
+    """Put files with long tests first, so that no process works alone at the end of a run side by side.
+
+    Tests on the simulated GPU get the marker ``simulated``.
+    """
     items.sort(key=lambda item: item.get_closest_marker("thorough") is None)
+    for item in items:
+        if isinstance(item, pytest.Function) and "simulated_gpu" in item.fixturenames:
+            item.add_marker("simulated")
+
+
+@pytest.fixture
+def simulated_gpu() -> Iterator[Device]:
+    """A simulated GPU in the place of torch's. A test fails if it breaks the rules of memory and streams there."""
+    torch._C._jit_override_can_fuse_on_gpu(False)  # as load_bundle() does
+    with installed(Device()) as device:
+        yield device
+    assert not device.faults
+
+
+SIMULATED = pytest.param("simulated", marks=pytest.mark.simulated)
+REAL = pytest.param("real", marks=pytest.mark.gpu)
+
+
+@pytest.fixture(params=[SIMULATED, REAL])
+def gpu(request: pytest.FixtureRequest) -> Device | None:
+    """A GPU for the test: once a simulated one, which is returned, and once a real one."""
+    torch._C._jit_override_can_fuse_on_gpu(False)  # as load_bundle() does
+    device: Device | None = request.getfixturevalue("simulated_gpu") if request.param == "simulated" else None
+    return device
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -50,11 +50,36 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(script)
     monkeypatch.setattr(script, "pip_install", machine.pip_install)
     monkeypatch.setattr(script, "installed", lambda: machine.installed)
-    monkeypatch.setattr(script, "gpu_is_here", lambda: False)
+    monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(script.platform, "system", lambda: "Linux")
     monkeypatch.setattr(script, "cpu_digests", lambda version: [])
     monkeypatch.setattr(sys, "argv", ["install_torch.py"])
     return machine
+
+
+def put_nvidia_smi(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, *gpus: str, knows_capability: bool = True, code: int = 0
+) -> None:
+    """Make a command nvidia-smi the only one on PATH.
+
+    Args:
+        monkeypatch: Sets PATH.
+        folder: For the command.
+        gpus: Lines of name, driver and compute capability.
+        knows_capability: Whether the driver is new enough to know the field.
+        code: Its exit code.
+    """
+    lines = "\n".join(gpus)
+    short = "\n".join(line.rpartition(",")[0] for line in gpus)
+    refusal = "" if knows_capability else "echo 'Field \"compute_cap\" is not a valid field to query.'; exit 2"
+    tool = folder / "nvidia-smi"
+    tool.write_text(
+        "#!/bin/sh\n"
+        f"case \"$1\" in *compute_cap*) {refusal or ':'}; echo '{lines}';; *) echo '{short}';; esac\nexit {code}\n",
+        encoding="utf-8",
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
 
 
 def test_without_a_gpu_only_a_cpu_build_is_requested(machine: Machine) -> None:
@@ -106,8 +131,10 @@ def test_a_missing_cpu_build_ends_with_the_remedy_and_installs_no_other(
     assert "TORCH=cuda" in said
 
 
-def test_with_a_gpu_the_cuda_build_is_the_default(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.script, "gpu_is_here", lambda: True)
+def test_with_a_gpu_the_cuda_build_is_the_default(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "NVIDIA L4, 580.65.06, 8.9")
     machine.gets = "cuda"
     assert machine.script.main() == 0
     assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
@@ -145,3 +172,106 @@ def test_an_unknown_build_is_refused(machine: Machine, monkeypatch: pytest.Monke
     with pytest.raises(SystemExit, match="'rocm'; it must be auto, cpu or cuda"):
         machine.script.main()
     assert machine.asked == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "knows_capability", "names"),
+    [
+        (
+            "Tesla T4, 535.104.05, 7.5",
+            True,
+            ("Tesla T4 (driver 535.104.05", "release 580 or newer", "Update the driver"),
+        ),
+        ("Tesla K80, 470.57.02, 3.7", False, ("Tesla K80 (driver 470.57.02)", "release 580 or newer")),
+        ("Tesla V100-SXM2-16GB, 580.65.06, 7.0", True, ("Tesla V100", "capability 7.0", "capability 7.5 or higher")),
+    ],
+)
+def test_a_gpu_that_cannot_run_the_cuda_build_is_found_before_the_download(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    gpu: str,
+    knows_capability: bool,
+    names: tuple[str, ...],
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, gpu, knows_capability=knows_capability)
+    assert machine.script.main() == 0
+    said = capsys.readouterr().out
+    assert machine.asked[-1][-1].endswith("+cpu")
+    assert "The CPU build is taken" in said
+    assert all(name in said for name in names)
+
+    machine.asked.clear()
+    monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
+    with pytest.raises(SystemExit) as stopped:
+        machine.script.main()
+    assert machine.asked == []
+    message = str(stopped.value)
+    assert all(name in message for name in names)
+    assert "Nothing was downloaded" in message
+    assert "TORCH=cpu" in message
+    assert str(machine.script.LOCK) in message  # the way to install it nevertheless
+
+
+def test_one_gpu_of_several_that_can_run_the_cuda_build_is_enough(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "Tesla V100, 580.65.06, 7.0", "NVIDIA L4, 580.65.06, 8.9")
+    machine.gets = "cuda"
+    assert machine.script.main() == 0
+    assert machine.installed == (machine.script.pinned_version(), "cuda")
+
+
+def test_what_the_driver_does_not_tell_is_no_obstacle(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "Orin, [N/A], [N/A]")
+    machine.gets = "cuda"
+    assert machine.script.main() == 0
+    assert machine.installed == (machine.script.pinned_version(), "cuda")
+
+
+def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_output_says_what_it_needs(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
+    machine.gets = "cuda"
+    assert machine.script.main() == 0
+    said = capsys.readouterr().out
+    for part in (
+        "finds no NVIDIA GPU here",
+        "2.7 GB",
+        "capability 7.5",
+        "release 580",
+        "runs on the CPU",
+        "TORCH=cpu",
+    ):
+        assert part in said
+    assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
+
+
+def test_a_driver_that_does_not_answer_counts_as_no_gpu(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "NVIDIA-SMI has failed because it could not talk to the driver.", code=9)
+    assert machine.script.find_gpus() == []
+    assert machine.script.main() == 0
+    assert machine.asked[-1][-1].endswith("+cpu")
+
+
+def test_an_installed_cuda_build_is_kept_whatever_the_driver(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "Tesla T4, 535.104.05, 7.5")
+    monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
+    machine.installed = (machine.script.pinned_version(), "cuda")
+    assert machine.script.main() == 0
+    assert machine.asked == []
+
+
+def test_installation_and_service_agree_on_what_the_cuda_build_needs(machine: Machine) -> None:
+    from model.process import devices
+
+    assert machine.script.OLDEST_DRIVER == devices.OLDEST_DRIVER
+    assert machine.script.OLDEST_CAPABILITY == devices.OLDEST_CAPABILITY

@@ -16,6 +16,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from model.process.devices import OLDEST_CAPABILITY, OLDEST_DRIVER
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for folder in ("app", "model", "scripts") for path in (ROOT / folder).rglob("*.py"))
 
@@ -180,6 +182,24 @@ def test_pods_have_limits_of_memory() -> None:
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     limits = [one["resources"]["limits"] for group in groups for one in group["template"]["spec"]["containers"]]
     assert [one["memory"] for one in limits] == ["4Gi", "12Gi"]
+
+
+def test_the_device_of_the_gpu_service_can_be_set_and_that_of_the_other_one_is_the_cpu() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    assert services["verso-gpu"]["environment"]["VERSO_DEVICE"] == "${VERSO_DEVICE:-cuda}"
+    assert services["verso"]["environment"]["VERSO_DEVICE"] == "cpu"
+
+
+def test_the_image_has_no_compiler_for_gpus() -> None:
+    (removal,) = re.findall(r"^ && rm -rf torch/include .*$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M)
+    assert {"triton", "triton-*.dist-info"} <= set(removal.split())
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/gpu.md", "docker-compose.yml", "Dockerfile"])
+def test_driver_and_compute_capability_are_named_where_a_gpu_is(document: str) -> None:
+    text = " ".join((ROOT / document).read_text(encoding="utf-8").replace("#", " ").split())
+    assert f"release {OLDEST_DRIVER} or newer" in text
+    assert f"compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher" in text
 
 
 def test_every_setting_reaches_the_container() -> None:

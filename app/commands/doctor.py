@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--load",
         action="store_true",
-        help="also load every bundle, as a start does; without it only manifests are read",
+        help="also load every bundle, as a start does, and on a GPU warm it up and decode again; without it only "
+        "manifests are read",
     )
 
 
@@ -63,7 +64,7 @@ def diagnose(environ: Mapping[str, str], load: bool = False) -> list[Check]:
         guarded("python", machine.check_python),
         torch_check,
         guarded("processor", machine.check_processor),
-        guarded("memory", machine.check_memory),
+        guarded("memory", lambda: machine.check_memory(torch_check.details.get("cuda") is not None)),
         guarded("compiler", decoder.check_compiler),
     ]
     if torch_check.state == "problem":
@@ -83,7 +84,7 @@ def diagnose(environ: Mapping[str, str], load: bool = False) -> list[Check]:
 
 def _check_service(settings: Settings, native: decoder.NativeDecoder, load: bool) -> list[Check]:
     """What depends on valid settings."""
-    from model.artifacts.bundle import resolve_device
+    from model.process.devices import choose_device
 
     cache = guarded("cache", lambda: service.check_cache(settings))
     bundles, model = service.check_bundles(settings, cache.details.get("writable", False))
@@ -91,7 +92,7 @@ def _check_service(settings: Settings, native: decoder.NativeDecoder, load: bool
     checks.append(guarded("data", lambda: service.check_data(settings)))
     checks.append(guarded("keys", lambda: service.check_keys(settings)))
     if bundles:
-        device, enabled = resolve_device(settings.device), settings.native == "auto"
+        device, enabled = choose_device(settings.device).device, settings.native == "auto"
         checks.append(guarded("back-end", lambda: decoder.check_backend(bundles, device, native, enabled)))
         if load and model.state != "problem":
             checks.append(guarded("loading", lambda: service.check_loading(settings)))

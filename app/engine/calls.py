@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from app.errors import InferenceFailed
 from model.errors import ModelError
+from model.process.gpus import is_lost
 
 logger = logging.getLogger("app.engine")
 
@@ -17,6 +18,10 @@ MAX_CALLS = 256
 """Number of waiting calls from which on those that may be refused are."""
 
 _T = TypeVar("_T")
+
+
+class DeviceLost(BaseException):
+    """A GPU has failed for good: this process cannot run its models. No ``Exception``: only the engine catches it."""
 
 
 @dataclass(eq=False)
@@ -49,7 +54,9 @@ def _outcome_of(run: Callable[[], _T]) -> _T | Exception:
         return run()
     except ModelError as error:
         return error
-    except Exception:
+    except Exception as error:
+        if is_lost(error):
+            raise DeviceLost from error
         logger.exception("a call failed")
         return InferenceFailed()
 

@@ -4,6 +4,8 @@ Cohorts of growing size decode synthetic sentences, with the default beam size, 
 probe's time is over. Up to some number of rows, throughput grows with the rows; beyond it, each further row adds a
 constant time. The row limit is therefore the number of rows that a model decodes in a step of ``MAX_STEP_S`` at its
 best throughput. More rows would not be faster; with fewer rows short sentences would wait for long sentences to end.
+Where a call takes several steps, as on a GPU, the call counts, because new requests wait for it. There, each size is
+used once before it is measured: the first use captures its graphs. They and their memory are dropped at the end.
 The best measurement is used, because other work on the machine only makes steps slower. The result varies slightly
 between starts; translations do not depend on it.
 """
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.scheduler import Budget
 from model.decoding.options import Decoding, DecodingOptions
-from model.decoding.sentence import DecodingRequest
+from model.process.gpus import is_lost
 from model.process.memory import available_bytes
 
 if TYPE_CHECKING:
@@ -59,10 +61,12 @@ class Speed:
     Args:
         token_s: Seconds for one token of one row, in a step with the best number of rows.
         join_token_s: Seconds to encode one source token.
+        row_s: Seconds of one row, in a call of the best size: more than ``token_s`` if a call takes several steps.
     """
 
     token_s: float
     join_token_s: float
+    row_s: float
 
 
 class BudgetFinder:
@@ -105,7 +109,7 @@ class BudgetFinder:
             token_s = max(speed.token_s for speed in speeds)
             budget = replace(
                 budget,
-                max_rows=max(budget.max_rows, min(int(MAX_STEP_S / token_s), _SIZES[-1])),
+                max_rows=max(budget.max_rows, min(int(MAX_STEP_S / max(speed.row_s for speed in speeds)), _SIZES[-1])),
                 max_join_tokens=max(1, int(MAX_STEP_S / max(speed.join_token_s for speed in speeds))),
                 token_s=token_s,
             )
@@ -124,7 +128,10 @@ class BudgetFinder:
     def _measure(self, translator: Translator, limit_s: float, budget: Budget) -> Speed:
         max_tokens = self.with_model(budget, translator).max_tokens
         width = min(DecodingOptions().width, self._max_beam_size)
-        return measure_speed(translator, width, self._clock, limit_s, max_tokens, synchronised(translator.device))
+        try:
+            return measure_speed(translator, width, self._clock, limit_s, max_tokens, synchronised(translator.device))
+        finally:
+            translator.free_memory()
 
     def with_model(self, budget: Budget, translator: Translator) -> Budget:
         """The budget after adding a model, which may need more memory per token. Runs no model.
@@ -170,15 +177,17 @@ def measure_speed(
         max_tokens: Number of source tokens, and of target tokens, that fit into memory.
         finish: Waits for the device.
     """
-    token_s, join_token_s = [MAX_STEP_S], [MAX_STEP_S]
+    row_s, join_token_s = [MAX_STEP_S], [MAX_STEP_S]
     end = clock() + limit_s
     try:
         for _ in range(_PASSES):
-            _measure_once(translator, width, clock, end, max_tokens, finish, token_s, join_token_s)
-    except Exception:
+            end = _measure_once(translator, width, clock, end, max_tokens, finish, row_s, join_token_s)
+    except Exception as error:
+        if is_lost(error):
+            raise
         # Most likely out of memory; the measurements so far are used.
-        logger.exception("the probe ended early", extra={"fields": {"steps": len(token_s) - 1}})
-    return Speed(min(token_s), min(join_token_s))
+        logger.exception("the probe ended early", extra={"fields": {"steps": len(row_s) - 1}})
+    return Speed(min(row_s) / translator.backend.steps_per_call, min(join_token_s), min(row_s))
 
 
 def _measure_once(
@@ -188,21 +197,34 @@ def _measure_once(
     end: float,
     max_tokens: int,
     finish: Callable[[], None],
-    token_s: list[float],
+    row_s: list[float],
     join_token_s: list[float],
-) -> None:
-    """Measure all sizes once; appends to ``token_s`` and ``join_token_s``."""
-    source, forced_ids = _synthetic(translator)
-    length = min(translator.manifest.max_target_tokens - len(forced_ids), _TARGET_TOKENS)
+) -> float:
+    """Measure all sizes once; appends to ``row_s`` and ``join_token_s``.
+
+    Returns:
+        ``end``, moved by the seconds that captures took.
+    """
     decoding: Decoding = "greedy" if width == 1 else "beam"
-    options = DecodingOptions(decoding, beam_size=width, min_new_tokens=length, max_new_tokens=length)
+    request = translator.example_request(_SOURCE_TOKENS, DecodingOptions(decoding, beam_size=width))
+    length = min(translator.manifest.max_target_tokens - len(request.forced_ids), _TARGET_TOKENS)
+    options = replace(request.options, min_new_tokens=length, max_new_tokens=length)
+    num_tokens = len(request.source_ids)
     for size in _SIZES:
-        if size * max(len(source), length) > max_tokens:
-            return
-        began = clock()
+        if size * max(num_tokens, length) > max_tokens:
+            return end
         num_sentences = max(1, size // width)
+        requests = [replace(request, key=key, options=options) for key in range(num_sentences)]
         cohort = translator.cohort(width)
-        cohort.join([DecodingRequest(key, source, options, forced_ids) for key in range(num_sentences)])
+        if translator.backend.graphs is not None and translator.backend.graphs.are_on:
+            began = clock()
+            cohort.join(requests)
+            cohort.step()
+            cohort.leave(cohort.keys)
+            finish()
+            end += clock() - began
+        began = clock()
+        cohort.join(requests)
         cohort.step()  # some cohorts encode joining sentences in their first step
         finish()
         joined_s = clock() - began
@@ -214,24 +236,15 @@ def _measure_once(
             cohort.step()
             finish()
             step_s = min(step_s, clock() - step_began)
-            token_s.append(step_s / (num_sentences * width))
+            row_s.append(step_s / (num_sentences * width))
         cohort.leave(cohort.keys)
         if math.isfinite(step_s):
-            join_token_s.append(max(joined_s - step_s, _SHORTEST_S) / (num_sentences * len(source)))
+            join_token_s.append(max(joined_s - step_s, _SHORTEST_S) / (num_sentences * num_tokens))
             if step_s > MAX_STEP_S:
-                return
+                return end
         if clock() + (clock() - began) > end:
-            return
-
-
-def _synthetic(translator: Translator) -> tuple[list[int], tuple[int, ...]]:
-    """The tokens of a sentence of typical length, and the forced tokens of its translation."""
-    source, target = translator.manifest.directions.example
-    plan = translator.prepare("a", source, target)
-    first, *rest = plan.sentences[0].token_ids
-    length = min(_SOURCE_TOKENS, translator.manifest.max_source_tokens)
-    filling = [rest[0] if len(rest) > 1 else first] * max(0, length - 1 - len(rest))
-    return [first, *filling, *rest], plan.forced_ids
+            return end
+    return end
 
 
 def synchronised(device: str) -> Callable[[], None]:

@@ -6,7 +6,8 @@ is no work.
 
 The thread is supervised. If it dies of an error that is not a model's, it begins anew; if a piece of work hangs,
 another thread takes over. Either way sentences that wait keep their places, those that were decoding are decoded once
-more, each alone, and what may be the reason fails. If that happens again and again, the engine gives up.
+more, each alone, and what may be the reason fails. If that happens again and again, the engine gives up. So it does at
+once if a GPU has failed for good.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from functools import partial
 from typing import TypeVar
 
 from app.engine.caller import UNKNOWN_CALLER, Caller
-from app.engine.calls import MAX_CALLS, Call
+from app.engine.calls import MAX_CALLS, Call, DeviceLost
 from app.engine.runner import PRIORITIES, Replaced, Runner
 from app.engine.scheduler import Admission, Budget, ModelRequest, QueuedSentence, Scheduler
 from app.engine.state import EngineState, safely
@@ -261,6 +262,11 @@ class Engine:
                     break
                 except Replaced:
                     raise
+                except DeviceLost:
+                    logger.critical(
+                        "the GPU has failed, and the engine gives up: only a new process helps", exc_info=True
+                    )
+                    break
                 except BaseException:  # noqa: BLE001  (whatever it is, callers wait for this thread)
                     runner = self._after_death(runner)
         except Replaced:

@@ -78,6 +78,7 @@ class Runner:
 
         Raises:
             Replaced: Another runner has taken over.
+            DeviceLost: A GPU has failed for good.
         """
         while self._turn():
             pass
@@ -218,7 +219,11 @@ class Runner:
         sentences = list(running.sentences.values())
         self._running.remove(running)
         running.release()
-        if running.may_join:
+        if running.is_out_of_memory:
+            self._do(running.free_memory)
+        if running.may_join and running.is_out_of_memory:
+            self._suspects.extend(self._state.wanted(sentences))  # a single one, too: there is more memory now
+        elif running.may_join:
             self._decode_alone(sentences)
         else:
             self._state.fail(sentences, InferenceFailed)

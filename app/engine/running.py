@@ -1,4 +1,7 @@
-"""A cohort on the engine's thread with its sentences. Exceptions of the model are caught here."""
+"""A cohort on the engine's thread with its sentences. Exceptions of the model are caught here.
+
+Only :class:`app.engine.calls.DeviceLost` is raised instead, by each method that runs the model.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from app.engine.calls import DeviceLost
 from app.engine.scheduler import BatchKey, Load, QueuedSentence
+from model.process.gpus import is_lost
 from model.process.memory import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -43,7 +48,9 @@ class RunningCohort:
         """Make a cohort for a sentence; None if the model fails to make it, for example for lack of memory."""
         try:
             return cls(first.model, first.model.cohort(first.width), may_join)
-        except Exception:
+        except Exception as error:
+            if is_lost(error):
+                raise DeviceLost from error
             logger.exception("a cohort could not be made", extra={"fields": {"width": first.width}})
             return None
 
@@ -81,7 +88,7 @@ class RunningCohort:
         try:
             return self.cohort.join([sentence.request for sentence in joining])
         except Exception as error:
-            self.is_out_of_memory = is_out_of_memory(error)
+            self._note(error)
             logger.exception("joining failed", extra={"fields": {"sentences": len(joining)}})
         return None
 
@@ -95,7 +102,7 @@ class RunningCohort:
         try:
             return self.cohort.step()
         except Exception as error:
-            self.is_out_of_memory = is_out_of_memory(error)
+            self._note(error)
             logger.exception("a step failed", extra={"fields": {"rows": num_rows}})
         return None
 
@@ -108,12 +115,26 @@ class RunningCohort:
         try:
             self.cohort.leave(keys)
         except Exception as error:
-            self.is_out_of_memory = is_out_of_memory(error)
+            self._note(error)
             logger.exception("leaving failed", extra={"fields": {"sentences": len(keys)}})
             return False
         for key in keys:
             del self.sentences[key]
         return True
+
+    def _note(self, error: Exception) -> None:
+        if is_lost(error):
+            raise DeviceLost from error
+        self.is_out_of_memory = is_out_of_memory(error)
+
+    def free_memory(self) -> None:
+        """After a lack of memory, free what the model keeps for speed alone."""
+        try:
+            self.model.free_memory()
+        except Exception as error:
+            if is_lost(error):
+                raise DeviceLost from error
+            logger.exception("memory could not be freed")
 
     def release(self) -> None:
         """Release the sentences and tensors, whose memory is needed, even if this object is still referenced."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from model.artifacts.pulled import PREFIX, PulledName
 from model.process.threads import usable_threads
 
 if TYPE_CHECKING:
+    from model.process.devices import DeviceChoice
     from model.translator import Translator
 
 logger = logging.getLogger("app.bundles")
@@ -145,16 +147,27 @@ class BundleFiles:
             return Path(name)
         if self._settings.auto_bundle is not None:
             return self._settings.auto_bundle
-        from model.artifacts.bundle import resolve_device
         from model.artifacts.pretrained import build_pretrained
 
-        return build_pretrained(resolve_device(self._settings.device), self._settings.cache_dir, report=logger.info)
+        return build_pretrained(self._device.device, self._settings.cache_dir, report=logger.info)
 
     def _pulled(self, name: PulledName) -> Path:
-        from model.artifacts.bundle import resolve_device
         from model.artifacts.pretrained import preferred_precision
 
-        return pulled(name, preferred_precision(resolve_device(self._settings.device)), self._settings.cache_dir)
+        return pulled(name, preferred_precision(self._device.device), self._settings.cache_dir)
+
+    @functools.cached_property
+    def _device(self) -> DeviceChoice:
+        """The device of all bundles; logged when it is chosen."""
+        from model.process.devices import choose_device
+
+        choice = choose_device(self._settings.device)
+        fields = {"device": choice.device, "setting": self._settings.device, "reason": choice.reason}
+        if choice.warning is None:
+            logger.info("device chosen", extra={"fields": fields})
+        else:
+            logger.warning(choice.warning, extra={"fields": fields})
+        return choice
 
     def _expect_shortlists(self, paths: Sequence[Path]) -> None:
         """Check that at least one bundle has a shortlist.
@@ -203,10 +216,10 @@ class BundleFiles:
 
     def _load(self, path: Path, num_threads: int, sha256: str | None) -> Translator:
         # Imported here, because importing torch takes seconds, which --help and wrong settings should not cost.
-        from model.artifacts.bundle import read_manifest, resolve_device
+        from model.artifacts.bundle import read_manifest
         from model.translator import Translator
 
-        device = resolve_device(self._settings.device)
+        device = self._device.device
         native = self._settings.native == "auto"
         shortlist = self._settings.shortlist == "on"
         if shortlist and not read_manifest(path).shortlist:
@@ -216,6 +229,7 @@ class BundleFiles:
             shortlist = False
         if shortlist and device.startswith("cuda"):
             logger.warning("on a GPU shortlists are not used", extra={"fields": {"file": path.name}})
+        _log_precision(path, self._device)
         return Translator.load(
             path,
             device=device,
@@ -224,6 +238,28 @@ class BundleFiles:
             native=native,
             shortlist=shortlist,
             isa=self._settings.isa,
+            graphs=self._settings.graphs == "auto",
+        )
+
+
+def _log_precision(path: Path, choice: DeviceChoice) -> None:
+    """Say so if a bundle is not served in its own precision, or slowly because a GPU cannot be used."""
+    from model.artifacts.bundle import check_device, read_manifest, served_precision
+
+    if choice.device == "cpu":
+        if choice.warning is not None and read_manifest(path).precision == "float16":
+            logger.warning(
+                "on the CPU a bundle in float16 takes about ten times as long as one in int8; serve one in int8",
+                extra={"fields": {"file": path.name}},
+            )
+        return
+    stored = read_manifest(path).precision
+    served = served_precision(stored, check_device(choice.device, stored))
+    if served != stored:
+        logger.warning(
+            f"a bundle in {stored} is served in {served}, as this GPU has no fast products of {stored}; "
+            "export it in float16 for GPUs",
+            extra={"fields": {"file": path.name, "precision": stored, "served_in": served}},
         )
 
 

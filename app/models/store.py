@@ -7,11 +7,20 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.engine.bridge import EngineBridge, on_own_thread
 from app.engine.capacity import BudgetFinder
-from app.errors import BundleRefused, ModelAlreadyLoaded, NotReady, ServiceError, UnknownModel
+from app.engine.engine import Dropped
+from app.errors import (
+    BundleRefused,
+    InferenceFailed,
+    ModelAlreadyLoaded,
+    NotReady,
+    ServiceError,
+    UnknownModel,
+)
 from app.models.bundles import BundleSource
 from app.models.registry import LoadedModel, Registry
 from model.errors import ModelError
@@ -28,6 +37,9 @@ _THREAD = "verso-loader"
 
 class ModelStore:
     """Loads models into the registry and unloads them. Belongs to the event loop; the work is done on other threads.
+
+    On a GPU all that captures, synchronises or gives memory back is done on the engine's thread, in small parts between
+    the steps of other models: another thread's capture would fail beside it.
 
     Args:
         bundles: Loads translators.
@@ -69,15 +81,20 @@ class ModelStore:
         def load() -> list[Translator]:
             translators = list(self._bundles.load_configured())
             for translator in translators:
-                translator.warm_up(self._warm_up_widths)
+                self._warm_up_on_cpu(translator)
             give_back_freed_memory()
             return translators
 
         async with self._loading:
             translators = await on_own_thread(load, _THREAD)
             await self._bridge.prepare_thread(lambda: _use_threads(num_threads))
+            on_gpu = [translator for translator in translators if translator.device != "cpu"]
+            for translator in on_gpu:
+                await self._on_engine(partial(translator.check_graphs, self._warm_up_widths))
             # Measured on the engine's thread, which will run the models.
             self._bridge.budget = await self._bridge.call(lambda: self._budgets.find(translators))
+            for translator in on_gpu:
+                await self._warm_up_on_gpu(translator)
             for translator in translators:
                 self._add(LoadedModel(translator))
 
@@ -93,11 +110,12 @@ class ModelStore:
             BundleOutside: The bundle is outside the allowed folders.
             BundleRefused: The bundle cannot be served.
             ModelAlreadyLoaded: A model with its name is loaded.
+            Dropped: The engine was stopped.
         """
 
         def load() -> Translator:
             translator = self._bundles.load(file, sha256)
-            translator.warm_up(self._warm_up_widths)
+            self._warm_up_on_cpu(translator)
             give_back_freed_memory()
             return translator
 
@@ -108,7 +126,10 @@ class ModelStore:
                 if name in self._registry.names:
                     raise ModelAlreadyLoaded(name)
                 model = LoadedModel(await on_own_thread(load, _THREAD))
-            except ServiceError:
+                if model.device != "cpu":
+                    await self._on_engine(partial(model.translator.check_graphs, self._warm_up_widths))
+                    await self._warm_up_on_gpu(model.translator)
+            except (ServiceError, Dropped):
                 raise
             except ModelError as error:
                 raise BundleRefused(str(error)) from error
@@ -142,14 +163,45 @@ class ModelStore:
         await model.requests.ended()
         self._bridge.forget(model.translator.sha256)
         device = model.device
+        with contextlib.suppress(InferenceFailed):  # it is in the log
+            await self._bridge.call(model.translator.drop_graphs)
         del model  # the last references are the engine's, which it drops in its next turn
         await self._bridge.call(lambda: None)
-        with contextlib.suppress(NotReady):  # without a thread, memory goes back with the next model
-            await on_own_thread(lambda: give_back_freed_memory(device), _THREAD)
+        with contextlib.suppress(NotReady, InferenceFailed):  # without a thread, memory goes back with the next model
+            if device == "cpu":
+                await on_own_thread(give_back_freed_memory, _THREAD)
+            else:
+                await self._bridge.call(lambda: give_back_freed_memory(device))
         duration_s = time.perf_counter() - began
         fields = {"model": name, "duration_ms": round(duration_s * 1000), "requests_given_up": not finished}
         logger.info("unloaded", extra={"fields": fields})
         return duration_s
+
+    def _warm_up_on_cpu(self, translator: Translator) -> None:
+        if translator.device == "cpu":
+            translator.warm_up(self._warm_up_widths)
+
+    async def _warm_up_on_gpu(self, translator: Translator) -> None:
+        for part in translator.warm_up_parts(self._warm_up_widths):
+            await self._on_engine(part)
+
+    async def _on_engine(self, work: Callable[[], object]) -> None:
+        """Do a piece of work on the engine's thread; its error is raised as it is."""
+        failures: list[Exception] = []
+
+        def attempt() -> None:
+            try:
+                work()
+            except Exception as error:
+                failures.append(error)
+                raise
+
+        try:
+            await self._bridge.call(attempt)
+        except InferenceFailed:
+            if failures:
+                raise failures.pop() from None
+            raise
 
     def _add(self, model: LoadedModel, **fields: object) -> None:
         shadowed = self._registry.add(model)

@@ -43,7 +43,8 @@ logger = logging.getLogger("app.service")
 
 _T = TypeVar("_T")
 
-_WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
+WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
+"""Widths of the beams that are decoded before requests are accepted."""
 
 _STOP_TIMEOUT_S = 10.0
 
@@ -88,11 +89,12 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         self._bridge = EngineBridge(self._engine, shared)
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
         self._registry = Registry()
-        widths = [width for width in _WARM_UP_WIDTHS if width <= settings.max_beam_size]
+        widths = [width for width in WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
         # A thread of its own: while lingua loads, for up to a second, other requests need those of the pool.
         self._detection_pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
+        metrics.watch_gpus(lambda: [model.translator for model in self._registry])
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._detect_off_loop)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._housekeeping: list[asyncio.Task[None]] = []  # they end with the service
@@ -119,7 +121,10 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             ServiceError: See :meth:`app.models.store.ModelStore.load`.
         """
         self._require("ready", "empty")
-        return await self._finish_anyway(self._store.load(file, sha256))
+        try:
+            return await self._finish_anyway(self._store.load(file, sha256))
+        except Dropped:
+            raise self.not_ready() from None
 
     async def unload_model(self, name: str) -> float:
         """Unload a model; requests that use it may finish within the drain timeout.
@@ -328,6 +333,8 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             await self._store.load_configured(self._num_threads())
         except Dropped:
             logger.debug("stopped while the models were loading")
+            if self._state == "loading":  # the engine has given up
+                self._fail()
         except Exception as error:
             logger.debug("the models could not be loaded", exc_info=True)
             self.failure = error
@@ -359,7 +366,7 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
 
     def _fail(self) -> None:
         """The engine has given up, which /readyz and /livez must report, and the process has to end."""
-        if self._state in ("ready", "empty"):
+        if self._state in ("loading", "ready", "empty"):
             self._change_state("failed")
             self._gave_up.set()
 

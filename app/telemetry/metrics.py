@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from app.telemetry.gpu_metrics import GpuCollector
+
+if TYPE_CHECKING:
+    from model.translator import Translator
 
 Ending = Literal["finished", "cancelled", "expired", "failed"]
 """How a sentence left the engine; the metric's label is called ``outcome``."""
@@ -32,6 +37,8 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.elsewhere: Callable[[], Awaitable[Mapping[str, bytes]]] | None = None
         """Gives the metrics of other processes that serve with this one, by their names; None if there are none."""
+        self._gpus = GpuCollector()
+        registry.register(self._gpus)
         self.num_sentences = 0
         """Sentences that wait or decode."""
         self._requests = Counter(
@@ -93,11 +100,23 @@ class Metrics:
         )
         for reason in get_args(RestartReason):
             self._restarts.labels(reason)  # 0 from the start, so that the first one is an increase
-        self._steps = Counter("verso_decode_steps", "Decoding steps.", registry=registry)
-        self._step_seconds = Histogram(
-            "verso_decode_step_seconds", "Seconds of one decoding step.", buckets=_STEP_SECONDS, registry=registry
+        self._steps = Counter(
+            "verso_decode_steps",
+            "Calls of a model's back-end; each computes one token of every row, or several.",
+            registry=registry,
         )
-        self._rows = Histogram("verso_batch_rows", "Rows of a decoding step.", buckets=_ROWS, registry=registry)
+        self._step_seconds = Histogram(
+            "verso_decode_step_seconds",
+            "Seconds of one call of a model's back-end, as verso_decode_steps counts them.",
+            buckets=_STEP_SECONDS,
+            registry=registry,
+        )
+        self._rows = Histogram(
+            "verso_batch_rows",
+            "Rows with a sentence in one call of a model's back-end; a GPU also computes empty rows.",
+            buckets=_ROWS,
+            registry=registry,
+        )
         self._padding = Histogram(
             "verso_padding_share",
             "Share of padding among the source tokens encoded together.",
@@ -106,6 +125,14 @@ class Metrics:
         )
         self._source_tokens = Counter("verso_source_tokens", "Source tokens encoded.", registry=registry)
         self._target_tokens = Counter("verso_target_tokens", "Target tokens of finished sentences.", registry=registry)
+
+    def watch_gpus(self, translators: Callable[[], Sequence[Translator]]) -> None:
+        """Add metrics of the GPUs that models are on.
+
+        Args:
+            translators: Gives the loaded models.
+        """
+        self._gpus.translators = translators
 
     def request_finished(self, route: str, method: str, status: int, duration_s: float) -> None:
         """A request was answered, or its client left."""
@@ -170,7 +197,7 @@ class Metrics:
         self._restarts.labels(reason).inc()
 
     def stepped(self, num_rows: int, duration_s: float) -> None:
-        """A decoding step was done."""
+        """A back-end computed one step, or several, of the sentences in so many rows."""
         self._steps.inc()
         self._rows.observe(num_rows)
         self._step_seconds.observe(duration_s)
@@ -187,7 +214,8 @@ class Metrics:
     async def render_all(self) -> bytes:
         """The metrics of this process, and of those that serve with it, each with its name as label ``process``."""
         if self.elsewhere is None:
-            return self.render()
+            # The driver of a GPU may hang, and the event loop may not.
+            return await asyncio.to_thread(self.render) if self._gpus.in_use else self.render()
         # Imported here: one process has nothing to join.
         from app.telemetry.joined_metrics import joined
 

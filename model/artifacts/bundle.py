@@ -14,7 +14,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from model.artifacts.data_form import (
     MAX_MANIFEST_BYTES,
     WEIGHTS,
     build_model,
+    expand,
     is_archive,
     is_data_form,
     opened,
@@ -44,6 +45,7 @@ from model.errors import ArtifactError, DeviceError
 from model.languages import LanguagePairs
 from model.network.config import ModelConfig
 from model.network.quantised import activation_levels, choose_packing, int8_is_supported, torch_multiplies_bytes
+from model.process.devices import cuda_obstacle, gpu_obstacle, multiplies_bfloat16
 from model.text.hf_tokenizers import restore_tokenizer
 from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import TextTokenizer
@@ -214,7 +216,7 @@ class Bundle:
     Args:
         network: The model: scripted, or eager if the bundle is in data form.
         tokenizer: Its vocabulary.
-        manifest: Its metadata.
+        manifest: Its metadata; ``precision`` is the one it is served in, which may differ from the file's on a GPU.
         device: Where its weights are.
         sha256: Digest of the file.
         shortlist: Its vocabulary shortlist, where it has one.
@@ -287,10 +289,13 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
 
     Raises:
         ArtifactError: The file is missing, damaged, foreign, newer, or has another digest.
-        DeviceError: The device is not there or cannot run the bundle's precision.
+        DeviceError: The device is not there or cannot serve the bundle's precision.
     """
     if not path.is_file():
         raise ArtifactError(f"There is no bundle at {path}; make one with 'python -m model export --out {path}'.")
+    # It would compile kernels within the first calls of every shape, for a few operations that are not worth it. On
+    # processors torch does not either.
+    torch._C._jit_override_can_fuse_on_gpu(False)
     before = _identity(path)
     digest = file_digest(path)
     if sha256 is not None and digest != sha256.lower():
@@ -313,6 +318,10 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         else:
             check_data(manifest, tokenizer)
             model = build_model(manifest.architecture, manifest.precision, tokenizer.pad_id, content)
+        served = served_precision(manifest.precision, where)
+        if served != manifest.precision:
+            model = expand(model, ModelConfig.from_dict(manifest.architecture), served, tokenizer.pad_id)
+            manifest = replace(manifest, precision=served)
         # Loaded to the CPU first: a packed int8 weight cannot be mapped to another device.
         model = model.to(where)
     except torch.OutOfMemoryError as error:
@@ -386,18 +395,11 @@ def _read_shortlist(
     return shortlist
 
 
-def resolve_device(device: str) -> str:
-    """The device that a name stands for: ``auto`` is a GPU if there is one."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def check_device(device: str, precision: Precision) -> torch.device:
-    """The device of a name, if it exists and supports a precision.
+    """The device of a name, if it exists and can serve a precision.
 
     Raises:
-        DeviceError: It does not exist or does not support the precision; the message names the remedy.
+        DeviceError: It does not exist or cannot serve the precision; the message names the remedy.
     """
     try:
         where = torch.device(device)
@@ -405,17 +407,33 @@ def check_device(device: str, precision: Precision) -> torch.device:
         raise DeviceError(f"There is no device called {device!r}; it can be cpu, cuda or cuda:1.") from error
     if where.type not in ("cpu", "cuda"):
         raise DeviceError(f"The device is {device!r}; it can be cpu, cuda or cuda:1.")
-    if where.type == "cuda" and not torch.cuda.is_available():
-        raise DeviceError(
-            "The device is cuda, but torch finds no NVIDIA GPU here; use cpu, or install torch's CUDA build."
-        )
-    if where.type == "cuda" and (where.index or 0) >= torch.cuda.device_count():
-        raise DeviceError(f"The device is {device}, but there are only {torch.cuda.device_count()} GPUs.")
-    if where.type == "cuda" and precision == "int8":
-        raise DeviceError("An int8 bundle runs on the CPU only; for a GPU export one with --precision float16.")
+    if where.type == "cuda":
+        obstacle = cuda_obstacle()
+        if obstacle is None and (where.index or 0) >= torch.cuda.device_count():
+            raise DeviceError(f"The device is {device}, but there are only {torch.cuda.device_count()} GPUs.")
+        obstacle = obstacle or gpu_obstacle(where.index or 0)
+        if obstacle is not None:
+            raise DeviceError(f"The device is {device}, but {obstacle.reason}. Use cpu, or {obstacle.remedy}.")
     if precision == "int8" and not int8_is_supported():
         raise DeviceError("This build of torch cannot keep int8 weights; export a bundle with --precision float32.")
     return where
+
+
+def served_precision(precision: Precision, where: torch.device) -> Precision:
+    """The precision in which a bundle is served on a device.
+
+    GPUs have no kernels for int8 layers, which are expanded to float16 there. GPUs before compute capability 8.0 have
+    no products of bfloat16; its numbers are computed with as float32, which holds all of them exactly.
+
+    Args:
+        precision: Of the bundle.
+        where: A device that can be used.
+    """
+    if where.type == "cuda" and precision == "int8":
+        return "float16"
+    if where.type == "cuda" and precision == "bfloat16" and not multiplies_bfloat16(where):
+        return "float32"
+    return precision
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:

@@ -132,10 +132,19 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def weights_as_bytes(module: ScriptedModel) -> bytes:
-    """The weights of a model as safetensors.
+    """The weights of a model as safetensors; see :func:`weights_of`.
 
-    A tied weight is stored once, under its first name. An int8 layer is stored as ``weight`` (int8), ``scales`` and
-    ``bias``. Positions are stored although they could be computed, so that they are equal on every processor.
+    Args:
+        module: A model on the CPU, scripted or not.
+    """
+    return safetensors.torch.save(weights_of(module))
+
+
+def weights_of(module: ScriptedModel) -> dict[str, Tensor]:
+    """The weights of a model by their names in this form.
+
+    A tied weight is there once, under its first name. An int8 layer has ``weight`` (int8), ``scales`` and ``bias``.
+    Positions are there although they could be computed, so that they are equal on every processor.
 
     Args:
         module: A model on the CPU, scripted or not.
@@ -153,7 +162,36 @@ def weights_as_bytes(module: ScriptedModel) -> bytes:
             weight: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
             found[f"{name}.weight"] = weight.int_repr()
             found[f"{name}.scales"] = weight.q_per_channel_scales().float()
-    return safetensors.torch.save(found)
+    return found
+
+
+def expand(module: ScriptedModel, config: ModelConfig, precision: str, pad_id: int) -> ScriptedModel:
+    """A model in another precision than it was exported in; int8 layers become ordinary ones.
+
+    Args:
+        module: The model, on the CPU, scripted or not.
+        config: Its architecture.
+        precision: One without int8 layers.
+        pad_id: The padding token.
+
+    Returns:
+        The model, not scripted, on the CPU.
+
+    Raises:
+        ArtifactError: The model is not of this architecture.
+    """
+    weights = weights_of(module)
+
+    def take(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+        weight = weights.get(name)
+        if weight is None or tuple(weight.shape) != shape:
+            raise ArtifactError(f"The bundle has no weight {name!r} of shape {shape}; export it again.")
+        if weight.dtype == torch.int8:
+            weight = weight.float() * weights[f"{name.removesuffix('.weight')}.scales"].unsqueeze(1)
+        # A copy: what is expanded need not keep the rest in memory.
+        return weight.to(dtype, copy=True)
+
+    return assemble(config, precision, pad_id, take)
 
 
 def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, content: bytes) -> ScriptedModel:

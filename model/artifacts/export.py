@@ -12,6 +12,7 @@ from model.artifacts.checkpoint import Checkpoint
 from model.artifacts.compare import Progress, compare, refuse_strays
 from model.artifacts.script import script
 from model.decoding.shortlist import SHORTLIST, Shortlist
+from model.errors import DeviceError
 from model.network.quantised import activation_levels
 
 
@@ -41,6 +42,8 @@ def export_bundle(
         DeviceError: The device is missing or cannot run this precision.
     """
     where = check_device(device, precision)
+    if precision == "int8" and where.type == "cuda":
+        raise DeviceError("An int8 bundle is compared on the CPU; export it with --device cpu.")
     transformer = checkpoint.build()
     module = script(transformer, precision)
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)

@@ -12,7 +12,7 @@ from model.bulk.job import Job
 from model.bulk.records import Records
 from model.bulk.rows import TEXT_COLUMN, TRANSLATION_COLUMN, Columns
 from model.bulk.run import Outcome, pending_files, translate_files
-from model.commands.models import decoding_options, say, with_progress
+from model.commands.models import decoding_options, device_of, say, with_progress
 from model.digests import file_digest
 from model.errors import ArtifactError, ConfigError, UnsupportedPair
 
@@ -159,12 +159,12 @@ def _job(arguments: argparse.Namespace) -> Job:
         UnsupportedFormality: It cannot be told the form of address.
         ArtifactError: The bundle is not there, is damaged, or has no shortlist and one is wanted.
     """
-    from model.artifacts.bundle import is_checkpoint, read_manifest, resolve_device
+    from model.artifacts.bundle import is_checkpoint, read_manifest
     from model.artifacts.pretrained import build_pretrained
     from model.capabilities import Capabilities
 
     options = decoding_options(arguments, format=arguments.format, return_confidence=arguments.confidence)
-    device = resolve_device(arguments.device)
+    device = device_of(arguments)
     if arguments.model == "auto":
         bundle = build_pretrained(device, report=say, progress=with_progress)
     else:

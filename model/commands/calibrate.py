@@ -14,6 +14,7 @@ from model.commands.models import (
     add_model_arguments,
     chosen_pairs,
     decoding_options,
+    device_of,
     load_translator,
     output_file,
     say,
@@ -204,12 +205,12 @@ def _joined(translator: Translator, first: TextPlan, second: TextPlan, kept: int
 def _write(arguments: argparse.Namespace, confidence: dict[str, Any]) -> None:
     """Write a copy of the model with what was learned."""
     from model.artifacts.archive import add_calibration
-    from model.artifacts.bundle import is_checkpoint, resolve_device
+    from model.artifacts.bundle import is_checkpoint
     from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
     from model.artifacts.pretrained import build_pretrained
 
     auto = arguments.model == "auto"
-    path = build_pretrained(resolve_device(arguments.device), report=say) if auto else Path(arguments.model)
+    path = build_pretrained(device_of(arguments), report=say) if auto else Path(arguments.model)
     if is_checkpoint(path):
         checkpoint = load_checkpoint(path)
         save_checkpoint(replace(checkpoint, facts={**checkpoint.facts, "confidence": confidence}), arguments.out)

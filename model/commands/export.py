@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.artifacts.bundle import resolve_device
-from model.commands.models import say, with_progress
+from model.commands.models import device_of, say, with_progress
 
 EPILOG = """\
 examples:
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     # int8 runs on the processor only, whatever else is here.
     int8_anywhere = arguments.device == "auto" and arguments.precision == "int8"
-    device = "cpu" if int8_anywhere else resolve_device(arguments.device)
+    device = "cpu" if int8_anywhere else device_of(arguments)
     precision = preferred_precision(device) if arguments.precision == "auto" else arguments.precision
     checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
     shortlist = pretrained_shortlist() if arguments.pretrained else None

@@ -47,7 +47,9 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|auto",
         help="a bundle or a checkpoint; auto is the translator that ships (default)",
     )
-    parser.add_argument("--device", default="auto", help="auto (a GPU if there is one), cpu or cuda; default auto")
+    parser.add_argument(
+        "--device", default="auto", help="auto (a GPU that torch can use, or the CPU), cpu or cuda; default auto"
+    )
     parser.add_argument("--threads", type=int, default=None, help="processor threads; default: all")
 
 
@@ -72,6 +74,16 @@ def add_shortlist_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def device_of(arguments: argparse.Namespace) -> str:
+    """The device that ``--device`` stands for; says so if a GPU was expected and cannot be used."""
+    from model.process.devices import choose_device
+
+    choice = choose_device(arguments.device)
+    if choice.warning is not None:
+        say(f"warning: {choice.warning}")
+    return choice.device
+
+
 def load_translator(arguments: argparse.Namespace) -> Translator:
     """The translator the arguments name; a checkpoint runs eagerly in float32.
 
@@ -81,13 +93,13 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     # Imported here: a command line that needs no model, such as that of a client, need not wait for torch.
     import torch
 
-    from model.artifacts.bundle import Bundle, Manifest, is_checkpoint, resolve_device
+    from model.artifacts.bundle import Bundle, Manifest, is_checkpoint
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.loaded_network import LoadedNetwork
     from model.artifacts.pretrained import build_pretrained
     from model.translator import Translator
 
-    device = resolve_device(arguments.device)
+    device = device_of(arguments)
     shortlist = getattr(arguments, "shortlist", False)  # not every command offers it
     if arguments.model == "auto":
         path = build_pretrained(device, report=say, progress=with_progress)

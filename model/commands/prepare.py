@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.artifacts.bundle import check_device, resolve_device
-from model.commands.models import say, with_progress
+from model.artifacts.bundle import check_device
+from model.commands.models import device_of, say, with_progress
 from model.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     _check(arguments)
     languages = _languages(arguments)
-    device = resolve_device(arguments.device)
+    device = device_of(arguments)
     check_device(device, "float32")
     if arguments.table:
         raw = read_table(arguments.table, tuple(arguments.columns))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.artifacts.bundle import check_device, resolve_device
-from model.commands.models import say
+from model.artifacts.bundle import check_device
+from model.commands.models import device_of, say
 from model.errors import ConfigError
 from model.network.presets import ABOUT
 
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.stop_after is not None and arguments.stop_after < 1:
         raise ConfigError(f"--stop-after is {arguments.stop_after}; it must be at least 1.")
-    device = resolve_device(arguments.device)
+    device = device_of(arguments)
     check_device(device, "float32")
     settings = TrainingSettings.load(arguments.config)
     keep_freed_memory()

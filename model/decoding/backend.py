@@ -27,12 +27,23 @@ from model.decoding.search import StepModel
 from model.decoding.shortlist import Shortlist
 from model.decoding.slots.choice import has_slot_step
 from model.decoding.slots.cohort import SlotCohort
-from model.decoding.slots.model import SlotModel, make_slot_model
+from model.decoding.slots.graphs import Graphs
+from model.decoding.slots.model import SlotModel
 from model.network.config import ModelConfig
+from model.process.memory import available_bytes
 
 BackendName = Literal["native", "slots", "eager"]
 
 _MAX_ROWS = 256
+
+_MAX_SLOT_ROWS = 4096
+_SLOT_MEMORY_SHARE = 1 / 4
+_COLUMNS_OF_A_ROW = 192
+"""Source and target columns of a row, for a sentence of 64 tokens."""
+_COPIES = 2
+_LOGITS_COPIES = 4
+"""Of keys and values while sentences move to other slots; of logits, which are float32."""
+
 _NATIVE_ROWS_PER_THREAD = 128
 _NATIVE_GREEDY_ROWS_PER_THREAD = 48
 """More sentences would drive each other's keys and values out of the processor's caches; the rows of a beam share
@@ -61,8 +72,13 @@ class Backend(Protocol):
         ...
 
     @property
-    def warm_up_tokens(self) -> int | None:
-        """``max_new_tokens`` of these sentences; None means as many as they may have."""
+    def graphs(self) -> Graphs | None:
+        """The CUDA graphs of its steps, or why there are none; None for a back-end that never has any."""
+        ...
+
+    @property
+    def steps_per_call(self) -> int:
+        """Steps that a call of a cohort's ``step`` takes, if their number is fixed; 1 otherwise."""
         ...
 
     def max_rows(self, width: int) -> int:
@@ -130,6 +146,14 @@ class ModelToDecode:
     device: torch.device
     shortlist: Shortlist | None = None
 
+    @property
+    def row_bytes(self) -> int:
+        """Memory of a row in slots, with the copies that are made of its keys, values and logits."""
+        of_column = 2 * int(self.architecture["decoder_layers"]) * int(self.architecture["d_model"])
+        bytes_each = 2 if self.precision in ("float16", "bfloat16") else 4
+        logits = 4 * int(self.architecture["target_vocab_size"])
+        return _COPIES * _COLUMNS_OF_A_ROW * of_column * bytes_each + _LOGITS_COPIES * logits
+
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """See :meth:`Backend.attention`; computed by torch."""
         return attention_by_torch(self.module, sources, targets, self.vocabulary.pad_id, self.device)
@@ -151,7 +175,8 @@ class NativeBackend:
     reason: str
     name: BackendName = "native"
     warm_up_batches: tuple[int, ...] = (1, 2, 8)
-    warm_up_tokens: int | None = 4
+    graphs: Graphs | None = None
+    steps_per_call: int = 1
 
     def max_rows(self, width: int) -> int:
         """Rows beyond which a larger batch is no faster."""
@@ -179,13 +204,29 @@ class SlotBackend:
     slots: SlotModel
     reason: str
     name: BackendName = "slots"
-    # Every size and length that is common has a graph of its own to be captured.
-    warm_up_batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    warm_up_tokens: int | None = None
+
+    @property
+    def warm_up_batches(self) -> tuple[int, ...]:
+        """Numbers of sentences to decode together before the first request comes."""
+        # Every size that is common has a graph of its own to be captured.
+        return (1, 2, 4, 8, 16, 32) if self.graphs.are_on else (1, 2, 8)
+
+    @property
+    def graphs(self) -> Graphs:
+        """The CUDA graphs of its steps, or why there are none."""
+        return self.slots.graphs
+
+    @property
+    def steps_per_call(self) -> int:
+        """Steps that a call of a cohort's ``step`` takes."""
+        return self.slots.steps_per_call
 
     def max_rows(self, width: int) -> int:
-        """Rows beyond which a larger batch is no faster."""
-        return _MAX_ROWS
+        """Rows beyond which a larger batch is no faster, or for which there is no memory."""
+        if self.model.device.type != "cuda":
+            return _MAX_ROWS
+        free_bytes = _SLOT_MEMORY_SHARE * (available_bytes(str(self.model.device)) + self.slots.num_idle_bytes)
+        return max(width, min(_MAX_SLOT_ROWS, int(free_bytes / self.model.row_bytes)))
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort."""
@@ -208,7 +249,8 @@ class EagerBackend:
     reason: str
     name: BackendName = "eager"
     warm_up_batches: tuple[int, ...] = (1, 2, 8)
-    warm_up_tokens: int | None = 4
+    graphs: Graphs | None = None
+    steps_per_call: int = 1
 
     def max_rows(self, width: int) -> int:
         """Rows beyond which a larger batch is no faster."""
@@ -274,7 +316,12 @@ def preferred_backend(
 
 
 def choose_backend(
-    model: ModelToDecode, *, native: bool = True, slots: bool | None = None, isa: str | None = None
+    model: ModelToDecode,
+    *,
+    native: bool = True,
+    slots: bool | None = None,
+    isa: str | None = None,
+    graphs: bool = True,
 ) -> Backend:
     """The back-end that :func:`preferred_backend` names, made for a model.
 
@@ -283,6 +330,7 @@ def choose_backend(
         native: Whether the compiled library may be used.
         slots: Whether to decode in slots: None means on GPUs only, True on any device.
         isa: The instruction set of the compiled library: its name, ``auto``, or None for what ``VERSO_ISA`` says.
+        graphs: Whether slots on a GPU may have CUDA graphs.
 
     Raises:
         DeviceError: The compiled library decodes, and this processor cannot run the instruction set.
@@ -295,11 +343,10 @@ def choose_backend(
         slots=slots,
         has_slots=has_slot_step(model.module),
     )
-    if choice.name == "slots":
-        slot_model = make_slot_model(
-            model.module, model.vocabulary, model.longest_target, model.device, model.policy, force=slots is True
+    if choice.name == "slots" and has_slot_step(model.module):
+        slot_model = SlotModel(
+            model.module, model.vocabulary, model.longest_target, model.device, model.policy, graphs=graphs
         )
-        assert slot_model is not None
         return SlotBackend(model, slot_model, choice.reason)
     if choice.name == "native":
         config = ModelConfig.from_dict(dict(model.architecture))

@@ -8,18 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from app.errors import BundleNotFound, BundleOutside, SettingsError
 from app.models.bundles import BundleFiles
 from app.settings import Settings
+from model.artifacts.bundle import Precision
 from model.errors import ArtifactError
+from model.process import devices
 from model.translator import Translator
 from tests.app.fakes import manifest_of
 
 
-def write(path: Path, name: str, shortlist: bool = False) -> Path:
+def write(path: Path, name: str, shortlist: bool = False, precision: Precision = "float32") -> Path:
     """Write a file with a manifest but without a model."""
-    manifest = replace(manifest_of(name, "en-de"), shortlist={"per_token": 50} if shortlist else {})
+    manifest = replace(
+        manifest_of(name, "en-de"), shortlist={"per_token": 50} if shortlist else {}, precision=precision
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("bundle/extra/manifest.json", manifest.to_json())
@@ -63,6 +68,7 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
             "native": True,
             "shortlist": False,
             "isa": "auto",
+            "graphs": True,
         }
     ]
 
@@ -163,6 +169,7 @@ def test_a_bundle_loaded_later_uses_one_thread_and_may_be_pinned(tmp_path: Path,
             "native": True,
             "shortlist": False,
             "isa": "auto",
+            "graphs": True,
         }
     ]
 
@@ -226,6 +233,11 @@ def test_the_native_decoder_can_be_switched_off(tmp_path: Path, loaded: list[dic
     assert [call["native"] for call in loaded] == [False]
 
 
+def test_graphs_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
+    files(model=tmp_path / "x.pt", graphs="off").load_configured()
+    assert [call["graphs"] for call in loaded] == [False]
+
+
 def test_shortlists_are_used_if_enabled_and_in_the_bundle(
     tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -250,9 +262,77 @@ def test_enabling_shortlists_that_no_bundle_has_is_refused(tmp_path: Path, loade
 
 
 def test_on_a_gpu_shortlists_are_not_used_and_the_log_says_so(
-    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only = write(tmp_path / "a.pt", "a", shortlist=True)
     with caplog.at_level("WARNING", logger="app.bundles"):
+        monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
         BundleFiles(Settings(device="cuda", model=str(only), shortlist="on")).load_configured()
     assert "on a GPU shortlists are not used" in caplog.text
+
+
+def test_the_device_that_auto_stands_for_is_logged_once_with_the_reason(
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cuda_obstacle", lambda: None)
+    monkeypatch.setattr(devices, "gpu_obstacle", lambda index: None)
+    monkeypatch.setattr(devices, "describe_gpu", lambda index: "NVIDIA L4 (compute capability 8.9)")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.pt", name)
+    with caplog.at_level("INFO", logger="app.bundles"):
+        BundleFiles(Settings(device="auto", models=str(tmp_path))).load_configured()
+    assert [call["device"] for call in loaded] == ["cuda", "cuda"]
+    (record,) = caplog.records
+    assert record.levelname == "INFO"
+    assert record.fields == {  # type: ignore[attr-defined]
+        "device": "cuda",
+        "setting": "auto",
+        "reason": "torch can use NVIDIA L4 (compute capability 8.9)",
+    }
+
+
+def test_a_gpu_that_cannot_be_used_is_a_warning_and_the_cpu_serves(
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    obstacle = devices.Obstacle("the NVIDIA driver on your system is too old", "update the NVIDIA driver")
+    monkeypatch.setattr(devices, "cuda_obstacle", lambda: obstacle)
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    with caplog.at_level("INFO", logger="app.bundles"):
+        BundleFiles(Settings(device="auto", model=str(write(tmp_path / "a.pt", "a")))).load_configured()
+    assert [call["device"] for call in loaded] == ["cpu"]
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        "the model runs on the CPU, because the NVIDIA driver on your system is too old; to use a GPU, update the "
+        "NVIDIA driver"
+    )
+
+
+def test_a_bundle_in_float16_that_has_to_run_on_the_cpu_is_a_warning(
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cuda_obstacle", lambda: devices.Obstacle("it is too old", "take another GPU"))
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    path = write(tmp_path / "a.pt", "a", precision="float16")
+    with caplog.at_level("WARNING", logger="app.bundles"):
+        BundleFiles(Settings(device="auto", model=str(path))).load_configured()
+        BundleFiles(Settings(device="cpu", model=str(path))).load_configured()  # asked for
+    assert [call["device"] for call in loaded] == ["cpu", "cpu"]
+    _, record = caplog.records
+    assert "serve one in int8" in record.getMessage()
+
+
+def test_a_bundle_in_int8_is_served_on_a_gpu_in_float16_and_the_log_says_so(
+    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
+    write(tmp_path / "a.pt", "a", precision="int8")
+    write(tmp_path / "b.pt", "b", precision="float16")
+    with caplog.at_level("WARNING", logger="app.bundles"):
+        BundleFiles(Settings(device="cuda", models=str(tmp_path))).load_configured()
+    assert [call["path"].name for call in loaded] == ["a.pt", "b.pt"]
+    (record,) = caplog.records
+    assert record.fields == {"file": "a.pt", "precision": "int8", "served_in": "float16"}  # type: ignore[attr-defined]
+    assert "float16" in record.getMessage()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,6 +166,48 @@ def test_the_budget_is_the_measured_one() -> None:
     assert budget.max_rows == 250
     assert budget.token_s == pytest.approx(0.0001)
     assert budget.max_join_tokens == pytest.approx(MAX_STEP_S / 0.0001, abs=1)
+
+
+class CapturingTranslator(TimedTranslator):
+    """A model in slots: a call takes four steps, and the first call of each size captures graphs.
+
+    Args:
+        capture_s: Seconds of a capture.
+    """
+
+    def __init__(self, clock: Clock, seconds_of: Callable[[int], float], capture_s: float) -> None:
+        captured: set[int] = set()
+        self.freed = 0
+
+        def seconds(rows: int) -> float:
+            new = rows not in captured
+            captured.add(rows)
+            return 4 * seconds_of(rows) + new * capture_s
+
+        super().__init__(clock, seconds)
+        self.backend: Any = SimpleNamespace(graphs=SimpleNamespace(are_on=True), steps_per_call=4)
+
+    def free_memory(self) -> None:
+        self.freed += 1
+
+
+@pytest.mark.parametrize("capture_s", [0.0, 0.1, 0.5])
+def test_captures_are_not_measured_and_leave_nothing(capture_s: float) -> None:
+    clock = Clock()
+    translator = CapturingTranslator(clock, lambda rows: 0.0005 + 1e-6 * rows, capture_s)
+    budget = finder(clock).find([translator])
+    assert budget.max_rows == 4096
+    assert budget.token_s == pytest.approx((0.0005 + 1e-6 * 4096) / 4096), "of a step, not of a call"
+    assert budget.max_join_tokens > 20_000
+    assert max(translator.sizes) == 4096
+    assert translator.freed == 1
+
+
+def test_the_row_limit_is_that_of_a_call_for_which_new_sentences_wait() -> None:
+    clock = Clock()
+    budget = finder(clock).find([CapturingTranslator(clock, lambda rows: 0.0001 * rows, 0.1)])
+    assert budget.max_rows == 62
+    assert budget.token_s == pytest.approx(0.0001)
 
 
 def test_the_slowest_of_several_models_decides() -> None:

@@ -9,7 +9,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +27,8 @@ from app.commands.main import main
 from app.settings import Settings
 from model.artifacts.bundle import read_manifest
 from model.decoding.native import library, packed
+from model.errors import DeviceError
+from tests.app.fakes import FakeTranslator
 
 pytestmark = pytest.mark.thorough
 
@@ -226,41 +232,240 @@ def test_a_port_in_use_is_a_warning_because_it_may_be_the_service_itself() -> No
     assert service.check_address(Settings(host="no.such.host.invalid")).state == "problem"
 
 
-def test_a_configured_gpu_that_does_not_exist_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def put_nvidia_smi(monkeypatch: pytest.MonkeyPatch, folder: Path, *gpus: str, knows_capability: bool = True) -> None:
+    """Make a command nvidia-smi the only one on PATH, which prints these lines of name, driver and capability."""
+    short = "\n".join(line.rpartition(",")[0] for line in gpus)
+    known = "echo '" + "\n".join(gpus) + "'" if knows_capability else "exit 2"
+    (folder / "nvidia-smi").write_text(
+        f"#!/bin/sh\ncase \"$1\" in *compute_cap*) {known};; *) echo '{short}';; esac\n", encoding="utf-8"
+    )
+    (folder / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def without_gpus(monkeypatch: pytest.MonkeyPatch, cuda: str | None, reason: str = "No CUDA GPUs are available") -> None:
+    """Let torch be of a build and find no GPU."""
+
+    def init() -> None:
+        raise RuntimeError(reason)
+
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", init)
+
+
+def with_gpus(monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int]) -> None:
+    """Let torch's CUDA build find GPUs of these compute capabilities, with 24 GB each, of which 20 GB are free."""
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(capabilities))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capabilities[index])
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU {index}")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_86", "sm_90"])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda index: (20 * 10**9, 24 * 10**9))
+    monkeypatch.setattr(
+        torch.cuda,
+        "get_device_properties",
+        lambda index: SimpleNamespace(
+            name=f"GPU {index}", total_memory=24 * 10**9, major=capabilities[index][0], minor=capabilities[index][1]
+        ),
+    )
+
+
+def test_a_configured_gpu_that_does_not_exist_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_gpus(monkeypatch, None)
     check = machine.check_gpu("cuda")
     assert check.state == "problem"
     assert "VERSO_DEVICE" in check.text
+    assert "build without CUDA" in check.text
+
+
+def test_a_configured_gpu_whose_driver_is_too_old_is_a_problem_that_names_the_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "Tesla T4, 535.104.05, 7.5")
+    without_gpus(monkeypatch, "13.0", "The NVIDIA driver on your system is too old (found version 12020). Please ...")
+    check = machine.check_gpu("cuda")
+    assert check.state == "problem"
+    assert "too old (found version 12020)" in check.text
+    assert "release 580 or newer" in check.text
+    assert "Tesla T4 (driver 535.104.05, compute capability 7.5)" in check.text
+    assert "install torch's CUDA build" not in check.text
 
 
 @pytest.mark.parametrize(
     ("cuda", "driver", "state", "advice"),
     [
-        (None, [], "ok", None),
-        ("13.0", [], "warning", "TORCH=cpu"),
-        (None, ["NVIDIA H200"], "warning", "TORCH=cuda"),
-        ("13.0", ["NVIDIA H200"], "warning", "driver"),
+        (None, None, "ok", None),
+        ("13.0", None, "warning", "TORCH=cpu"),
+        (None, "NVIDIA H200, 580.65.06, 9.0", "warning", "TORCH=cuda"),
+        ("13.0", "NVIDIA H200, 535.104.05, 9.0", "warning", "Update the NVIDIA driver to release 580"),
+        (None, "NVIDIA H200, 535.104.05, 9.0", "ok", "update the NVIDIA driver to release 580"),
+        (None, "Tesla V100, 580.65.06, 7.0", "ok", "compute capability 7.5 or higher"),
+        ("13.0", "Tesla V100, 580.65.06, 7.0", "warning", "compute capability 7.5 or higher"),
+        ("13.0", "NVIDIA H200, 580.65.06, 9.0", "warning", "CUDA_VISIBLE_DEVICES"),
     ],
 )
 def test_the_build_of_torch_is_compared_with_the_gpus(
-    monkeypatch: pytest.MonkeyPatch, cuda: str | None, driver: list[str], state: str, advice: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cuda: str | None,
+    driver: str | None,
+    state: str,
+    advice: str | None,
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.version, "cuda", cuda)
-    monkeypatch.setattr(machine, "_driver_gpus", lambda: driver)
+    monkeypatch.setenv("PATH", "")
+    if driver is not None:
+        put_nvidia_smi(monkeypatch, tmp_path, driver)
+    without_gpus(monkeypatch, cuda)
     check = machine.check_gpu("auto")
     assert check.state == state
     assert (advice is None) == (check.advice is None)
     assert (advice or "") in (check.advice or "")
-    assert all(name in check.text for name in driver)
+    if driver is not None:
+        name, version, _ = driver.split(", ")
+        assert f"{name} (driver {version}" in check.text
 
 
-def test_gpus_are_named_with_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(machine, "_gpu", lambda index: {"name": f"GPU {index}", "bytes": 80 * 10**9})
-    assert machine.check_gpu("auto").text == "GPU 0, 80.0 GB"
+def test_a_driver_that_does_not_know_compute_capabilities_is_named_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "Tesla K80, 470.57.02, 3.7", knows_capability=False)
+    without_gpus(monkeypatch, "13.0")
+    check = machine.check_gpu("auto")
+    assert "Tesla K80 (driver 470.57.02)" in check.text
+    assert "release 580" in (check.advice or "")
+
+
+def test_gpus_are_shown_with_driver_compute_capability_and_free_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_nvidia_smi(monkeypatch, tmp_path, "GPU 0, 580.65.06, 8.9")
+    with_gpus(monkeypatch, (8, 9))
+    check = machine.check_gpu("auto")
+    assert check.state == "ok"
+    assert check.text == "GPU 0, compute capability 8.9, 24.0 GB, 20.0 GB free\ndriver 580.65.06"
+    assert check.details["gpus"] == [
+        {"name": "GPU 0", "bytes": 24 * 10**9, "free_bytes": 20 * 10**9, "capability": "8.9"}
+    ]
+    assert check.details["driver"] == [{"name": "GPU 0", "driver": "580.65.06", "capability": "8.9"}]
     assert "not used" in machine.check_gpu("cpu").text
+
+
+def test_a_gpu_without_machine_code_is_a_warning_for_auto_and_a_problem_if_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with_gpus(monkeypatch, (7, 0))
+    check = machine.check_gpu("auto")
+    assert check.state == "warning"
+    assert "machine code" in check.text
+    assert check.advice == "Take a GPU of compute capability 7.5 or higher; the model runs on the CPU."
+    assert machine.check_gpu("cuda").state == "problem"
+
+
+def test_of_several_gpus_the_one_that_is_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with_gpus(monkeypatch, (7, 0), (8, 6))
+    check = machine.check_gpu("auto")
+    assert check.state == "ok"
+    assert check.text.endswith("cuda:1 is used: torch can use GPU 1 (compute capability 8.6)")
+
+
+def test_an_int8_bundle_on_a_gpu_is_no_problem_and_its_precision_there_is_named(
+    toy_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_gpus(monkeypatch, (8, 9))
+    int8 = replace(read_manifest(toy_bundle), precision="int8")
+    path = tmp_path / "int8.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("bundle/extra/manifest.json", int8.to_json())
+    for device in ("auto", "cuda"):
+        (bundle,), check = service.check_bundles(Settings(model=str(path), device=device), True)
+        assert check.state == "ok"
+        assert "int8, served in float16" in check.text
+        assert bundle.expanded_to == "float16"
+
+
+def test_the_advice_about_a_device_that_is_missing_fits_the_setting(
+    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_gpus(monkeypatch, "13.0")
+    _, check = service.check_bundles(Settings(model=str(toy_bundle), device="cuda"), True)
+    assert check.state == "problem"
+    assert "VERSO_DEVICE=auto" in (check.advice or "")
+    monkeypatch.setattr("model.artifacts.bundle.int8_is_supported", lambda: False)
+    monkeypatch.setattr("model.artifacts.bundle.check_device", refuse_int8)
+    _, check = service.check_bundles(Settings(model=str(toy_bundle), device="auto"), True)
+    assert check.state == "problem"
+    assert "VERSO_DEVICE=auto" not in (check.advice or "")
+
+
+def refuse_int8(device: str, precision: str) -> torch.device:
+    raise DeviceError("This build of torch cannot keep int8 weights.")
+
+
+class OnGpu(FakeTranslator):
+    """A translator that says it is on a GPU, and records how it is warmed up.
+
+    Args:
+        error: What warming up raises, if anything.
+        graphs: How many graphs its back-end has; None if they are off.
+    """
+
+    def __init__(self, error: Exception | None = None, graphs: int | None = 0) -> None:
+        super().__init__()
+        self.backend = SimpleNamespace(
+            graphs=SimpleNamespace(num_kept=graphs or 0, why_off=None if graphs is not None else "the check failed")
+        )
+        self.warmed: list[list[int]] = []
+        self.error = error
+
+    @property
+    def device(self) -> str:
+        return "cuda"
+
+    def warm_up(self, widths: Sequence[int]) -> None:
+        self.warmed.append(list(widths))
+        if self.error is not None:
+            raise self.error
+
+
+def loading(monkeypatch: pytest.MonkeyPatch, translator: OnGpu) -> Check:
+    monkeypatch.setattr("app.models.bundles.BundleFiles.load_configured", lambda self: [translator])
+    return service.check_loading(Settings(max_beam_size=1, max_hypotheses=1))
+
+
+def test_loading_on_a_gpu_warms_up_and_decodes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = OnGpu(graphs=12)
+    check = loading(monkeypatch, translator)
+    assert check.state == "ok"
+    assert translator.warmed == [[1], [1]]
+    assert "warmed up in" in check.text
+    assert "decoded again in" in check.text
+    assert "12 CUDA graphs" in check.text
+    assert set(check.details) == {"seconds", "warm_up_seconds", "replay_seconds", "graphs"}
+
+
+def test_a_gpu_that_fails_while_it_is_warmed_up_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = loading(monkeypatch, OnGpu(RuntimeError("CUDA error: no kernel image is available")))
+    assert check.state == "problem"
+    assert "no kernel image is available" in check.text
+    assert "VERSO_DEVICE=cpu" in (check.advice or "")
+
+
+def test_a_model_whose_graphs_are_switched_off_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = loading(monkeypatch, OnGpu(graphs=None))
+    assert check.state == "warning"
+    assert "without graphs (the check failed)" in check.text
+
+
+def test_torchs_cuda_build_needs_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "available_bytes", lambda device, proc: 700_000_000)
+    assert machine.check_memory().state == "ok"
+    check = machine.check_memory(cuda_build=True)
+    assert check.state == "warning"
+    assert "900 MB" in (check.advice or "")
 
 
 @pytest.mark.parametrize(

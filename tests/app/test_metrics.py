@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-from typing import get_args
+import threading
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.telemetry import gpu_metrics
+from app.telemetry.gpu_metrics import GpuMemory
 from app.telemetry.metrics import Ending, Metrics
 
 
@@ -104,3 +108,72 @@ def test_every_metric_has_the_prefix_and_a_description() -> None:
     families = list(text_string_to_metric_families(Metrics().render().decode()))
     assert families
     assert all(family.name.startswith("verso_") and family.documentation.endswith(".") for family in families)
+
+
+def translator_on(device: str, name: str, graphs: Any = None) -> Any:
+    """A translator as far as its metrics ask it."""
+    return SimpleNamespace(device=device, manifest=SimpleNamespace(name=name), backend=SimpleNamespace(graphs=graphs))
+
+
+GRAPHS = SimpleNamespace(are_on=True, num_kept=5, num_captures=9, capture_s=1.5)
+SWITCHED_OFF = SimpleNamespace(are_on=False, num_kept=0, num_captures=1, capture_s=0.1)
+
+
+def test_memory_and_graphs_of_gpus_are_read_when_the_metrics_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_metrics, "gpu_memory", lambda device: GpuMemory(700, 100, 200))
+    metrics = Metrics()
+    models = [
+        translator_on("cuda", "one", GRAPHS),
+        translator_on("cuda", "two", SWITCHED_OFF),
+        translator_on("cuda", "three"),  # another back-end has no graphs
+    ]
+    metrics.watch_gpus(lambda: models)
+    found = values(metrics)
+    for name, number in (("free", 700), ("allocated", 100), ("reserved", 200)):
+        assert found[f"verso_gpu_{name}_bytes", (("device", "cuda"),)] == number
+    assert found["verso_graphs", (("model", "one"),)] == 5
+    assert found["verso_graph_captures_total", (("model", "one"),)] == 9
+    assert found["verso_graph_capture_seconds_total", (("model", "one"),)] == 1.5
+    assert [found["verso_graphs_enabled", (("model", name),)] for name in ("one", "two")] == [1, 0]
+    assert ("verso_graphs", (("model", "three"),)) not in found
+    families = list(text_string_to_metric_families(metrics.render().decode()))
+    assert all(family.documentation.endswith(".") for family in families)
+
+    models.clear()
+    assert not any(name.startswith(("verso_gpu", "verso_graph")) for name, _ in values(metrics))
+
+
+def test_a_gpu_that_does_not_answer_leaves_the_other_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(device: str) -> GpuMemory:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(gpu_metrics, "gpu_memory", broken)
+    metrics = Metrics()
+    metrics.watch_gpus(lambda: [translator_on("cuda", "one", GRAPHS)])
+    found = values(metrics)
+    assert found["verso_graphs", (("model", "one"),)] == 5
+    assert ("verso_gpu_free_bytes", (("device", "cuda"),)) not in found
+    assert found["verso_ready", ()] == 0
+
+
+def test_models_on_the_cpu_have_no_metrics_of_gpus_and_ask_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_metrics, "gpu_memory", lambda device: pytest.fail("a driver was asked"))
+    metrics = Metrics()
+    metrics.watch_gpus(lambda: [translator_on("cpu", "one")])
+    assert not any(name.startswith(("verso_gpu", "verso_graph")) for name, _ in values(metrics))
+
+
+@pytest.mark.anyio
+async def test_the_driver_of_a_gpu_is_not_asked_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def memory(device: str) -> GpuMemory:
+        threads.append(threading.current_thread())
+        return GpuMemory(3, 1, 2)
+
+    monkeypatch.setattr(gpu_metrics, "gpu_memory", memory)
+    metrics = Metrics()
+    metrics.watch_gpus(lambda: [translator_on("cuda:1", "one")])
+    assert b'verso_gpu_free_bytes{device="cuda:1"} 3.0' in await metrics.render_all()
+    assert threads
+    assert threading.current_thread() not in threads

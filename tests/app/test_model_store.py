@@ -8,10 +8,13 @@ import logging
 import queue
 import threading
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
+import torch
 
 from app.errors import (
     BundleNotFound,
@@ -25,8 +28,18 @@ from app.serving.detection import Detection
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from model.artifacts.bundle import Manifest
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
-from tests.app.fakes import BUDGET, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
+from tests.app.fakes import (
+    BUDGET,
+    MANIFEST,
+    SHAPED,
+    FakeBundles,
+    FakeTranslator,
+    WordDetector,
+    held_translator,
+    manifest_of,
+)
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls
 from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of
 from tests.waiting import eventually
@@ -128,6 +141,96 @@ def test_a_loaded_model_serves_after_its_warm_up() -> None:
             assert bundles.loads == [("french.pt", "ab" * 32)]
             assert (await ask(service, "a", source="fr", target="en")).model == "french"
             assert gauge(service, "verso_models") == 2
+
+    run(test)
+
+
+class OnGpu(FakeTranslator):
+    """A model on a GPU that does not exist: notes what is done with its graphs, and on which thread."""
+
+    def __init__(self, manifest: Manifest = MANIFEST) -> None:
+        super().__init__(manifest=manifest)
+        self.done: list[str] = []
+
+    @property
+    def device(self) -> str:
+        return "cuda:0"
+
+    def note(self, what: str) -> None:
+        assert threading.current_thread().name == "verso-engine", what
+        self.done.append(what)
+
+    def check_graphs(self, widths: Sequence[int]) -> None:
+        self.note("check")
+
+    def warm_up_parts(self, widths: Sequence[int]) -> Iterator[Callable[[], object]]:
+        for width in widths:
+            yield partial(self.note, f"width {width}")
+
+    def warm_up(self, widths: Sequence[int]) -> None:
+        raise AssertionError("not in one piece")
+
+    def drop_graphs(self) -> None:
+        self.note("drop")
+
+
+@pytest.fixture
+def emptied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    threads: list[str] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: threads.append(threading.current_thread().name))
+    return threads
+
+
+def test_what_is_on_a_gpu_is_checked_warmed_up_and_dropped_by_the_engines_thread(emptied: list[str]) -> None:
+    async def test() -> None:
+        first = OnGpu()
+        second = OnGpu(manifest_of("second", "fr-en"))
+        third = OnGpu(manifest_of("third", "es-en"))
+        async with service_with(FakeBundles(first, second, files={"third.pt": third})) as service:
+            assert first.done == second.done == ["check", "width 1", "width 4"]
+            await service.load_model("third.pt", None)
+            assert third.done == first.done
+            await service.unload_model("third")
+            assert third.done[-1] == "drop"
+            assert (await ask(service, "a", source="fr", target="en")).model == "second"
+            assert emptied == ["verso-engine"]
+
+    run(test)
+
+
+def test_translations_go_on_between_the_parts_of_a_warm_up() -> None:
+    async def test() -> None:
+        gate = Gate()
+        loading_model = OnGpu(manifest_of("french", "fr-en"))
+
+        def parts(widths: Sequence[int]) -> Iterator[Callable[[], object]]:
+            yield lambda: None
+            gate.pass_through()  # on the loop's thread: the next part is not yet asked for
+            yield lambda: None
+
+        loading_model.warm_up_parts = parts  # type: ignore[method-assign]
+        gate.open.set()
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": loading_model})) as service:
+            loading = asyncio.create_task(service.load_model("french.pt", None))
+            assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
+            await loading
+            assert gate.reached.is_set()
+
+    run(test)
+
+
+def test_an_error_of_a_warm_up_on_the_engines_thread_refuses_the_bundle() -> None:
+    async def test() -> None:
+        broken = OnGpu(manifest_of("french", "fr-en"))
+
+        def fail(widths: Sequence[int]) -> None:
+            raise RuntimeError("it does not decode")
+
+        broken.check_graphs = fail  # type: ignore[method-assign]
+        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": broken})) as service:
+            with pytest.raises(BundleRefused, match="could not be loaded"):
+                await service.load_model("french.pt", None)
+            assert texts_of(await ask(service, "next")) == ["NEXT"]
 
     run(test)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ NO_MEMORY = {
     "python": MemoryError("There is no memory for the sentences that decode."),
     "torch": RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
     "gpu": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    "cublas": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    "gpu, within a call": torch.AcceleratorError("CUDA error: out of memory"),
     "c++": RuntimeError("std::bad_alloc"),
 }
 OTHERS = [RuntimeError("The native decoder failed."), ValueError("out of memory"), IndexError("A token id")]
@@ -106,6 +109,37 @@ def test_a_sentence_too_large_for_the_memory_fails_alone(monkeypatch: pytest.Mon
         monkeypatch.undo()
         engine.ask([ids("next")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "next"
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_what_is_kept_for_speed_is_freed_and_the_sentences_are_tried_again(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = Inbox()
+    freed: list[str] = []
+    memory_for(monkeypatch, 0, torch.OutOfMemoryError("CUDA out of memory."))
+
+    def free_memory(translator: FakeTranslator) -> None:
+        freed.append(threading.current_thread().name)
+        monkeypatch.undo()
+
+    monkeypatch.setattr(FakeTranslator, "free_memory", free_memory)
+    with engine_of(FakeTranslator()) as engine:
+        engine.ask([ids(f"text {key}") for key in range(number)], GREEDY, inbox.deliver)
+        assert sorted(map(text_of, inbox.take(number).values())) == [f"text {key}" for key in range(number)]
+    assert freed == ["verso-engine"]
+
+
+def test_memory_that_cannot_be_freed_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def free_memory(translator: FakeTranslator) -> None:
+        raise RuntimeError("not now")
+
+    monkeypatch.setattr(FakeTranslator, "free_memory", free_memory)
+    memory_for(monkeypatch, 1, MemoryError())
+    inbox = Inbox()
+    with engine_of(FakeTranslator()) as engine:
+        engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)
+        assert sorted(map(text_of, inbox.take(2).values())) == ["one", "two"]
 
 
 def test_other_cohorts_are_not_affected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,7 @@ def slot_model(
     longest_target: int = LONGEST_TARGET,
     **changes: Any,
 ) -> SlotModel:
-    settings = {"steps_per_call": 1, "look_ahead": False, **changes}
-    return SlotModel(module, VOCABULARY, longest_target, torch.device(device), policy or DecodingPolicy(), **settings)
+    return SlotModel(module, VOCABULARY, longest_target, torch.device(device), policy or DecodingPolicy(), **changes)
 
 
 def slot_cohort(module: Any, width: int, policy: DecodingPolicy | None = None, **changes: Any) -> SlotCohort:

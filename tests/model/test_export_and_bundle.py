@@ -14,6 +14,8 @@ from model.artifacts import compare as compare_module
 from model.artifacts import pretrained as pretrained_module
 from model.artifacts.bundle import Manifest, Precision, is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from model.artifacts.compare import LOGIT_BOUNDS
+from model.artifacts.convert import convert_bundle
 from model.artifacts.export import export_bundle
 from model.artifacts.pretrained import build_pretrained, preferred_precision
 from model.artifacts.scripted import int8_layers
@@ -239,17 +241,56 @@ def test_an_unknown_device_is_named(device: str, toy_bundle: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_cuda_without_a_gpu_is_refused(toy_bundle: Path) -> None:
-    with pytest.raises(DeviceError, match="finds no NVIDIA GPU"):
+    with pytest.raises(DeviceError, match=r"The device is cuda, but .* Use cpu, or install"):
         load_bundle(toy_bundle, "cuda")
 
 
-def test_int8_on_cuda_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(DeviceError, match="CPU only"):
-        bundle_module.check_device("cuda", "int8")
-    with pytest.raises(DeviceError, match="only 1 GPUs"):
-        bundle_module.check_device("cuda:3", "float16")
+@pytest.mark.parametrize("form", [".pt", ".verso"])
+def test_an_int8_bundle_on_a_gpu_is_expanded_to_float16(
+    form: str, toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "toy.pt"
+    checkpoint = load_checkpoint(toy_checkpoint)
+    export_bundle(checkpoint, "int8", path, report=lambda line: None)
+    if form == ".verso":
+        convert_bundle(path, tmp_path / "toy.verso")
+        path = tmp_path / "toy.verso"
+    sources = [left for left, _ in checkpoint.facts["dev_sample"]][:20]
+    expected = Translator.load(path, native=False).translate(sources, target="de")
+    int8 = load_bundle(path)
+
+    # As on a GPU, but on the CPU, which computes in float16, too.
+    monkeypatch.setattr(bundle_module, "served_precision", lambda precision, where: "float16")
+    bundle = load_bundle(path)
+    assert bundle.manifest == replace(int8.manifest, precision="float16")
+    assert bundle.sha256 == int8.sha256
+    assert list(int8_layers(bundle.module)) == []
+    assert {weight.dtype for weight in bundle.module.parameters()} == {torch.float16}
+    source, target = torch.tensor([[4, 5, 6, 7, 3], [4, 9, 3, 0, 0]]), torch.tensor([[2, 8, 9, 10], [2, 11, 12, 0]])
+    difference = bundle.module.forward(source, target).float() - int8.module.forward(source, target)
+    assert difference.square().mean().sqrt() < LOGIT_BOUNDS["int8"]
+    answers = Translator.load(path, native=False).translate(sources, target="de")
+    assert sum(a.text == b.text for a, b in zip(answers, expected, strict=True)) >= 18
+
+
+def test_a_bfloat16_bundle_is_expanded_to_float32_without_a_change_of_its_weights(
+    toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "toy.pt"
+    export_bundle(load_checkpoint(toy_checkpoint), "bfloat16", path, report=lambda line: None)
+    before = dict(load_bundle(path).module.named_parameters())
+    monkeypatch.setattr(bundle_module, "served_precision", lambda precision, where: "float32")
+    bundle = load_bundle(path)
+    assert bundle.manifest.precision == "float32"
+    for name, weight in bundle.module.named_parameters():
+        assert weight.dtype == torch.float32
+        assert torch.equal(weight, before[name].float())
+
+
+def test_int8_is_not_compared_on_a_gpu(toy_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.artifacts.export.check_device", lambda device, precision: torch.device(device))
+    with pytest.raises(DeviceError, match="export it with --device cpu"):
+        export_bundle(load_checkpoint(toy_checkpoint), "int8", tmp_path / "toy.pt", device="cuda")
 
 
 def test_a_processor_without_products_of_bytes_serves_float32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,3 +345,9 @@ def test_the_shipped_translator_is_built_once_and_rebuilt_after_a_change(
     shipped.unlink()
     with pytest.raises(ArtifactError, match="shipped weights are missing"):
         build_pretrained("cpu", tmp_path / "cache", precision="float32", report=quiet)
+
+
+def test_no_kernels_are_compiled_for_a_loaded_bundle(toy_bundle: Path) -> None:
+    torch._C._jit_override_can_fuse_on_gpu(True)
+    load_bundle(toy_bundle)
+    assert not torch._C._jit_can_fuse_on_gpu()

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from model.process.allocator import share_freed_memory
-from model.process.memory import available_bytes, give_back_freed_memory
+from model.process.gpus import is_lost
+from model.process.memory import available_bytes, give_back_freed_memory, is_out_of_memory
 
 
 def resident_mb() -> float:
@@ -112,6 +113,77 @@ def test_without_cgroups_the_free_memory_of_the_machine_counts(tmp_path: Path) -
     assert 0 < available_bytes("cpu", tmp_path / "no") <= psutil.virtual_memory().total
 
 
-def test_a_gpu_reports_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_torch_keeps_of_freed_memory_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (123, 456))
     assert available_bytes("cuda") == 123
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 200)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 150)
+    assert available_bytes("cuda") == 173
+
+
+class Gpu:
+    """A GPU of this process.
+
+    Args:
+        free: The share of its memory that is free.
+        failed: Whether it has failed for good.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, free: float, *, failed: bool = False) -> None:
+        self.waited_for: list[int | None] = []
+        self.failed = failed
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 1000 * device)  # the second one is used
+        monkeypatch.setattr(torch.cuda, "synchronize", self.synchronize)
+
+        def memory(device: int) -> tuple[int, int]:
+            assert device == 1, "the other one is not touched"
+            self.synchronize(device)
+            return int(free * 80e9), int(80e9)
+
+        monkeypatch.setattr(torch.cuda, "mem_get_info", memory)
+
+    def synchronize(self, device: int | None = None) -> None:
+        self.waited_for.append(device)
+        if self.failed:
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+
+PERHAPS = [
+    RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+    torch.AcceleratorError("CUDA error: operation failed due to a previous error during capture"),
+]
+
+
+@pytest.mark.parametrize("error", PERHAPS, ids=["cublas", "capture"])
+def test_what_may_mean_a_lack_of_memory_means_it_on_a_full_gpu(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Gpu(monkeypatch, free=0.01)
+    assert is_out_of_memory(error)
+    Gpu(monkeypatch, free=0.5)
+    assert not is_out_of_memory(error)
+    Gpu(monkeypatch, free=0.01, failed=True)
+    assert not is_out_of_memory(error)
+
+
+def test_a_lack_of_memory_is_recognised_behind_the_error_that_hid_it() -> None:
+    try:
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        finally:
+            raise RuntimeError("the capture could not be ended")
+    except RuntimeError as error:
+        hidden = error
+    assert is_out_of_memory(hidden)
+    assert not is_out_of_memory(RuntimeError("the capture could not be ended"))
+
+
+def test_a_gpu_that_can_be_waited_for_has_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    gpu = Gpu(monkeypatch, free=0.5, failed=True)
+    assert is_lost(error)
+    assert not is_lost(RuntimeError("a tensor of the wrong shape"))
+    assert gpu.waited_for == [1], "only the one that this process uses, and only after an error of a GPU"
+    gpu.failed = False
+    assert not is_lost(error)

@@ -13,12 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.slots.buckets import SHRINK_AT, Bucket, next_power_of_two
-from model.decoding.slots.choice import Constants, Variant, take_step
+from model.decoding.slots.choice import Constants, take_step
 from model.decoding.slots.cohort import SlotCohort
-from model.decoding.slots.model import at_rest
+from model.decoding.slots.model import SlotStep, at_rest
 from model.decoding.slots.tensors import SlotTensors
 from model.network.transformer import Transformer
-from tests.model.recorded import RecordedGraph, use_recorded_graphs
+from tests.model.recorded import RecordedGraph, record, use_recorded_graphs
 from tests.model.searches import PREFIXES
 from tests.model.slots import (
     BEAM,
@@ -110,7 +110,7 @@ def test_a_step_reads_no_tensor_value_on_the_host(width: int) -> None:
     slots = SlotTensors.allocate(Bucket(4, width, 16, 32), like)
     constants = replace(CONSTANTS, never=CONSTANTS.never.to("meta"))
     with Watch() as watch:
-        take_step(transformer, constants, slots, Variant(True, True, True, True))
+        take_step(transformer, constants, slots, full=True)
     assert any("topk" in seen[0] or "max" in seen[0] for seen in watch.seen)
 
 
@@ -128,26 +128,51 @@ def test_every_step_has_the_same_operations_shapes_and_addresses(width: int) -> 
     steps = []
     for _ in range(4):
         with Watch() as watch:
-            take_step(transformer, CONSTANTS, slots, Variant(True, True, True, True))
+            take_step(transformer, CONSTANTS, slots, full=True)
         steps.append(watch.seen)
     assert all(step == steps[0] for step in steps)
     assert [tensor.data_ptr() for tensor in tensors] == addresses
 
 
-def test_a_step_contains_only_what_its_sentences_need() -> None:
+class Steps:
+    """Which steps a cohort takes: full ones are True."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full: list[bool] = []
+        run = SlotStep.run
+
+        def noted(step: SlotStep, *, full: bool) -> None:
+            self.full.append(full)
+            run(step, full=full)
+
+        monkeypatch.setattr(SlotStep, "run", noted)
+
+
+@pytest.mark.parametrize(
+    ("changes", "once_ids"),
+    [({"return_scores": True}, ()), ({"return_search": True}, ()), ({"no_repeat_ngram_size": 2}, ()), ({}, (9,))],
+)
+def test_a_step_computes_what_few_sentences_need_only_if_one_does(
+    changes: dict[str, Any], once_ids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(monkeypatch)
     group = slot_cohort(tiny_transformer(), 1)
     plain = replace(GREEDY, return_scores=False, min_new_tokens=5)
     group.join(requests(random_sources(2), plain))
     group.step()
-    step = step_of(group)
-    assert step._calls.keys() == {Variant(False, False, False, False)}  # private: a cohort does not show its steps
-    group.join([DecodingRequest(7, [5, 2], plain, once_ids=(9,))])
+    group.join([DecodingRequest(7, [5, 2], replace(plain, **changes), once_ids=once_ids)])
     group.step()
-    assert Variant(False, False, True, False) in step_of(group)._calls
     group.leave([7])
-    group.join([DecodingRequest(8, [5, 2], replace(plain, return_search=True))])
     group.step()
-    assert Variant(True, False, False, True) in step_of(group)._calls
+    assert steps.full == [False, True, False]
+
+
+def test_beams_have_scores_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch)
+    group = slot_cohort(tiny_transformer(), 4)
+    group.join(requests(random_sources(2), BEAM))
+    group.step()
+    assert steps.full == [False]
 
 
 def test_the_watch_detects_a_step_that_reads_on_the_host() -> None:
@@ -174,7 +199,7 @@ def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
         slots = step_of(group).tensors
         before = copy.deepcopy(slots)
         with at_rest(slots):
-            step_of(group).run(Variant(True, True, True, True))
+            step_of(group).run(full=True)
         for name in ("active", "position", "history", "sums", "pool_scores", "pool_history", "suffixes", "num_ended"):
             assert torch.equal(getattr(slots, name), getattr(before, name)), name
         found |= {outcome.key: outcome for outcome in group.step()}
@@ -188,8 +213,7 @@ def test_recorded_and_replayed_steps_give_the_same_outputs(
 ) -> None:
     use_recorded_graphs(monkeypatch)
     transformer = tiny_transformer()
-    model = slot_model(transformer, steps_per_call=3, look_ahead=True)
-    model._graphs = True  # private: no option turns graphs on without a GPU
+    model = record(slot_model(transformer, steps_per_call=3))
     asked = some_searches(
         requests(random_sources(30, seed=seed), options, once_ids=[(), (), (9, 11)], prefix_ids=PREFIXES)
     )

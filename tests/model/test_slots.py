@@ -17,8 +17,9 @@ from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import StepModel
 from model.decoding.sentence import MAX_ONCE_IDS, DecodingRequest
+from model.decoding.slots.choice import has_slot_step
 from model.decoding.slots.cohort import SlotCohort
-from model.decoding.slots.model import make_slot_model
+from model.decoding.slots.model import SlotModel
 from model.errors import DecodingError
 from model.network.transformer import Transformer
 from tests.model.searches import PREFIXES, check_search
@@ -44,8 +45,8 @@ from tests.model.test_search import exhaustive
 from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 
-STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}, {"steps_per_call": 3, "look_ahead": True}]
-"""One step per call; several; several, with results read while the next steps run."""
+STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}]
+"""One step per call; several."""
 
 
 def compare(
@@ -261,12 +262,12 @@ def test_a_source_or_target_longer_than_the_bucket_moves_all_sentences_to_a_larg
     group = slot_cohort(transformer, width)
     group.join([DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options)])
     group.step()
-    assert group.longest_target == 32
+    assert group.tensors.bucket.target == 32
     group.step()
     far = replace(options, max_new_tokens=50, min_new_tokens=45)
     asked = [DecodingRequest(2, long_source, options), DecodingRequest(3, [8, 9, 2], far)]
     group.join(asked)
-    assert group.longest_target == 64
+    assert group.tensors.bucket.target == 64
     assert group.longest_source == len(long_source)
     found = drive(group, [])
     plain = [DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options), *asked]
@@ -339,10 +340,10 @@ def test_a_prefix_that_leaves_no_room_is_refused_and_no_sentence_joins() -> None
 def test_the_cohort_reports_its_load() -> None:
     group = slot_cohort(tiny_transformer(), 3)
 
-    def counts() -> tuple[int, int, int, int, list[int]]:
-        return group.num_sentences, group.num_rows, group.longest_source, group.longest_target, group.keys
+    def counts() -> tuple[int, int, int, list[int]]:
+        return group.num_sentences, group.num_rows, group.longest_source, group.keys
 
-    nothing: tuple[int, int, int, int, list[int]] = (0, 0, 0, 0, [])
+    nothing: tuple[int, int, int, list[int]] = (0, 0, 0, [])
     assert group.width == 3
     assert counts() == nothing
     assert group.step() == []
@@ -350,9 +351,9 @@ def test_the_cohort_reports_its_load() -> None:
     group.leave({7})
     options = DecodingOptions(beam_size=3, min_new_tokens=5)
     group.join([DecodingRequest(7, [4, 5, 2], options), DecodingRequest(8, [4, 5, 6, 7, 2], options)])
-    assert counts() == (2, 6, 5, 32, [7, 8])
+    assert counts() == (2, 6, 5, [7, 8])
     group.leave([8, 9])
-    assert counts() == (1, 3, 3, 32, [7])
+    assert counts() == (1, 3, 3, [7])
     group.leave([7])
     assert counts() == nothing
 
@@ -433,10 +434,8 @@ def test_the_sums_are_float32_for_any_dtype_of_weights() -> None:
 
 def test_a_bundle_contains_the_step_for_slots(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle)
-    arguments = (bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
-    assert make_slot_model(*arguments) is None, "slots are not used on a CPU"
-    model = make_slot_model(*arguments, force=True)
-    assert model is not None
+    assert has_slot_step(bundle.module)
+    model = SlotModel(bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
     asked = requests([bundle.tokenizer.encode("the red cat sees the old tree", "de", "en")], GREEDY)
     assert ranked(drive(SlotCohort(model, 1), asked)[0])[0].token_ids
 
@@ -445,6 +444,4 @@ def test_an_older_model_has_no_slot_step() -> None:
     class Old:
         encode = project_memory = step = Transformer.encode
 
-    old = cast(StepModel, Old())
-    for device in ("cpu", "cuda"):
-        assert make_slot_model(old, VOCABULARY, 60, torch.device(device), DecodingPolicy(), force=True) is None
+    assert not has_slot_step(cast(StepModel, Old()))

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.commands.diagnosis.report import Check
@@ -37,6 +37,9 @@ ARM_FEATURES = {"NEON": ("asimd",), "dot product": ("asimddp",), "int8 matrices"
 
 ENOUGH_BYTES = 600_000_000
 """Memory with which the translator that ships serves in comfort; the process takes 420 MB."""
+
+ENOUGH_BYTES_CUDA = 900_000_000
+"""The same with torch's CUDA build, whose libraries take 300 MB more."""
 
 _TOOL_TIMEOUT_S = 20.0
 
@@ -148,28 +151,62 @@ def check_threads(wanted: int | None, proc: Path = PROC) -> Check:
     return Check("threads", "ok", text, details=details)
 
 
-def check_memory(proc: Path = PROC) -> Check:
+def check_memory(cuda_build: bool = False, proc: Path = PROC) -> Check:
     """How much memory there is, is free, and is allowed.
 
     Args:
+        cuda_build: Whether torch is a CUDA build.
         proc: The process's folder.
     """
     import psutil
 
+    enough = ENOUGH_BYTES_CUDA if cuda_build else ENOUGH_BYTES
     total, available = psutil.virtual_memory().total, available_bytes("cpu", proc=proc)
     # Without a limit, version 1 states a number beyond all memory.
     limit = min((limit for limit, _ in memory_limits(proc) if limit < total), default=None)
     text = f"{_size(available)} available of {_size(total)}"
     text += f"; limited to {_size(limit)} by the cgroup" if limit is not None else "; no cgroup limit"
     details = {"available_bytes": available, "total_bytes": total, "cgroup_limit_bytes": limit}
-    if available >= ENOUGH_BYTES:
+    if available >= enough:
         return Check("memory", "ok", text, details=details)
-    advice = f"Free memory or raise the limit: have {_size(ENOUGH_BYTES)} for the translator that ships."
+    advice = f"Free memory or raise the limit: have {_size(enough)} for the translator that ships."
     return Check("memory", "warning", text, advice, details)
 
 
 def _size(num_bytes: int) -> str:
     return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
+
+
+@dataclass(frozen=True)
+class DriverGpu:
+    """A GPU as nvidia-smi describes it.
+
+    Args:
+        name: Of the product.
+        driver: Version of the driver.
+        capability: Compute capability; empty if the driver is too old to tell.
+    """
+
+    name: str
+    driver: str
+    capability: str
+
+    def __str__(self) -> str:
+        capability = f", compute capability {self.capability}" if self.capability else ""
+        return f"{self.name} (driver {self.driver}{capability})"
+
+    @property
+    def too_old(self) -> str | None:
+        """What torch's CUDA build lacks here, as an imperative clause; None if nothing is known to be lacking."""
+        from model.process.devices import OLDEST_CAPABILITY, OLDEST_DRIVER
+
+        release = self.driver.partition(".")[0]
+        if release.isdecimal() and int(release) < OLDEST_DRIVER:
+            return f"update the NVIDIA driver to release {OLDEST_DRIVER} or newer"
+        version = tuple(int(part) for part in self.capability.split(".") if part.isdecimal())
+        if version and version < OLDEST_CAPABILITY:
+            return f"take a GPU of compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher"
+        return None
 
 
 def check_gpu(device: str) -> Check:
@@ -182,56 +219,102 @@ def check_gpu(device: str) -> Check:
 
     from model.artifacts.bundle import check_device
     from model.errors import DeviceError
+    from model.process.devices import choose_device, cuda_obstacle
 
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always")
-        usable = torch.cuda.is_available()
+    driver = _driver_gpus()
+    details: dict[str, object] = {"gpus": [], "driver": [asdict(gpu) for gpu in driver]}
     if device.startswith("cuda"):
         try:
             check_device(device, "float32")
         except DeviceError as error:
             advice = f"Set {ENV_PREFIX}DEVICE=auto to use a GPU only if there is one."
-            return Check("gpu", "problem", f"{ENV_PREFIX}DEVICE is {device!r}: {error}", advice, {"gpus": []})
-    if usable:
-        gpus = [_gpu(index) for index in range(torch.cuda.device_count())]
-        text = "; ".join(f"{gpu['name']}, {_size(int(str(gpu['bytes'])))}" for gpu in gpus)
-        unused = f"; not used, as {ENV_PREFIX}DEVICE is cpu" if device == "cpu" else ""
-        return Check("gpu", "ok", text + unused, details={"gpus": gpus})
-    driver = _driver_gpus()
-    details = {"gpus": [], "driver": driver}
+            text = "; ".join([f"{ENV_PREFIX}DEVICE is {device!r}: {error}", *map(str, driver)])
+            return Check("gpu", "problem", text, advice, details)
+    if cuda_obstacle() is not None:
+        return _check_unusable(driver, details)
+    gpus = [_gpu(index) for index in range(torch.cuda.device_count())]
+    details["gpus"] = gpus
+    text = "\n".join(_described(gpu) for gpu in gpus) + (f"\ndriver {driver[0].driver}" if driver else "")
+    if device == "cpu":
+        return Check("gpu", "ok", f"{text}\nnot used, as {ENV_PREFIX}DEVICE is cpu", details=details)
+    choice = choose_device(device)
+    if choice.remedy is not None:
+        advice = f"{choice.remedy[0].upper()}{choice.remedy[1:]}; the model runs on the CPU."
+        return Check("gpu", "warning", f"{text}\n{choice.reason}", advice, details)
+    used = f"\n{choice.device} is used: {choice.reason}" if len(gpus) > 1 else ""
+    return Check("gpu", "ok", text + used, details=details)
+
+
+def _check_unusable(driver: list[DriverGpu], details: dict[str, object]) -> Check:
+    """The check where torch finds no GPU.
+
+    Args:
+        driver: The GPUs that the driver sees.
+        details: Of the check.
+    """
+    import torch
+
+    from model.process.devices import cuda_obstacle
+
+    obstacle = cuda_obstacle()
+    assert obstacle is not None
+    there = "; ".join(map(str, driver))
     if driver and torch.version.cuda is None:
+        lacking = [gpu.too_old for gpu in driver]
+        if all(lacking):
+            text = f"{there}, which torch's CUDA build cannot use; the model runs on the CPU"
+            return Check("gpu", "ok", text, f"To use it, {lacking[0]}; then 'make serve TORCH=cuda'.", details)
         advice = "Install torch's CUDA build to use it: 'make serve TORCH=cuda'."
-        return Check("gpu", "warning", f"{', '.join(driver)}, but torch is a CPU build", advice, details)
+        return Check("gpu", "warning", f"{there}, but torch is a CPU build", advice, details)
+    remedy = next((gpu.too_old for gpu in driver if gpu.too_old), obstacle.remedy)
     if driver:
-        reason = f" ({raised[0].message})" if raised else ""
-        advice = "Update the NVIDIA driver to one that fits torch's CUDA, and in a container pass '--gpus all'."
-        return Check("gpu", "warning", f"{', '.join(driver)}, but torch cannot use it{reason}", advice, details)
+        advice = f"{remedy[0].upper()}{remedy[1:]}."
+        return Check("gpu", "warning", f"{there}, but {obstacle.reason}", advice, details)
     if torch.version.cuda is not None:
         advice = (
-            "Nothing, if a GPU is to come; else torch's CPU build serves as well and is gigabytes smaller: "
+            f"If there is to be a GPU, {remedy}. If not, torch's CPU build serves as well and is gigabytes smaller: "
             "'make serve TORCH=cpu'."
         )
-        return Check("gpu", "warning", "none, and torch is a CUDA build", advice, details)
-    return Check("gpu", "ok", "none; the model runs on the processor", details=details)
+        return Check("gpu", "warning", f"none, and torch is a CUDA build: {obstacle.reason}", advice, details)
+    return Check("gpu", "ok", "none; the model runs on the CPU", details=details)
+
+
+def _described(gpu: dict[str, object]) -> str:
+    free = gpu["free_bytes"]
+    memory = f"{_size(int(str(gpu['bytes'])))}" + ("" if free is None else f", {_size(int(str(free)))} free")
+    return f"{gpu['name']}, compute capability {gpu['capability']}, {memory}"
 
 
 def _gpu(index: int) -> dict[str, object]:
     import torch
 
     properties = torch.cuda.get_device_properties(index)
+    try:
+        free, _ = torch.cuda.mem_get_info(index)
+    except RuntimeError:  # torch has no machine code for it, or another process has it to itself
+        free = None
     return {
         "name": properties.name,
         "bytes": properties.total_memory,
+        "free_bytes": free,
         "capability": f"{properties.major}.{properties.minor}",
     }
 
 
-def _driver_gpus() -> list[str]:
-    """Names of the GPUs the NVIDIA driver sees."""
+def _driver_gpus() -> list[DriverGpu]:
+    """The GPUs that the NVIDIA driver sees, also where torch cannot use them."""
+    # Drivers before release 510 do not know the field compute_cap.
+    lines = _ask_driver("name,driver_version,compute_cap") or _ask_driver("name,driver_version")
+    rows = [[*(part.strip() for part in line.split(",")), "", ""][:3] for line in lines]
+    return [DriverGpu(name, version, capability) for name, version, capability in rows]
+
+
+def _ask_driver(fields: str) -> list[str]:
+    """A line for each GPU with these fields, separated by commas."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []
-    command = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    command = [tool, f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
     except (OSError, subprocess.SubprocessError):

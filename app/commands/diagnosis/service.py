@@ -23,7 +23,10 @@ from model.errors import DeviceError, ModelError
 
 _HIDDEN = "(hidden)"
 _OTHER_FOLDER = f"Set {ENV_PREFIX}CACHE_DIR to a folder that can be written."
-_OTHER_DEVICE = f"Set {ENV_PREFIX}DEVICE=auto, or serve a bundle that runs on the device."
+_OTHER_DEVICE = f"Set {ENV_PREFIX}DEVICE=auto, which takes the CPU where torch can use no GPU."
+_OTHER_PRECISION = "Serve a bundle of another precision: 'verso export --precision float32' makes one."
+_CPU_INSTEAD = f"Set {ENV_PREFIX}DEVICE=cpu to serve without the GPU, and look at nvidia-smi and the log of the system."
+_NO_GRAPHS = "The log says why, at the start: sentences are translated, but slower."
 _OTHER_BUNDLE = (
     f"Set {ENV_PREFIX}MODEL or {ENV_PREFIX}MODELS to bundles that are there, or unset it: auto ships with Verso."
 )
@@ -41,6 +44,7 @@ class ConfiguredBundle:
         precision: What its weights are kept in.
         architecture: From its manifest; None where it is still to be built.
         directions: What it translates, in words.
+        expanded_to: The precision it is served in, if that is another one.
     """
 
     name: str
@@ -49,6 +53,7 @@ class ConfiguredBundle:
     precision: str
     architecture: dict[str, Any] | None
     directions: str
+    expanded_to: str | None = None
 
 
 def check_settings(environ: Mapping[str, str]) -> tuple[Settings | None, Check]:
@@ -180,11 +185,14 @@ def check_bundles(settings: Settings, cache_is_writable: bool) -> tuple[list[Con
         if all(bundle.built for bundle in bundles):
             files.check([bundle.path for bundle in bundles])
     except DeviceError as error:
-        return [], Check("model", "problem", str(error), _OTHER_DEVICE)
+        advice = _OTHER_DEVICE if settings.device.startswith("cuda") else _OTHER_PRECISION
+        return [], Check("model", "problem", str(error), advice)
     except (SettingsError, ModelError, RuntimeError) as error:  # RuntimeError: a user without a home folder
         return [], Check("model", "problem", str(error), _OTHER_BUNDLE)
     lines = [
-        f"{bundle.name} ({bundle.directions}; {bundle.precision}): {bundle.path}"
+        f"{bundle.name} ({bundle.directions}; {bundle.precision}"
+        + ("" if bundle.expanded_to is None else f", served in {bundle.expanded_to}")
+        + f"): {bundle.path}"
         + ("" if bundle.built else ", which the first start builds")
         for bundle in bundles
     ]
@@ -203,10 +211,11 @@ def _configured(settings: Settings, name: str) -> ConfiguredBundle:
     Raises:
         ModelError: It is missing, damaged, foreign, or cannot run on the device.
     """
-    from model.artifacts.bundle import check_device, read_manifest, resolve_device
+    from model.artifacts.bundle import check_device
     from model.artifacts.pretrained import PRETRAINED, preferred_precision, pretrained_path
+    from model.process.devices import choose_device
 
-    device = resolve_device(settings.device)
+    device = choose_device(settings.device).device
     if name.startswith(PREFIX):
         return _pulled(settings, PulledName.parse(name), device)
     if name != AUTO:
@@ -219,8 +228,7 @@ def _configured(settings: Settings, name: str) -> ConfiguredBundle:
             precision = preferred_precision(device)
             check_device(device, precision)
             return ConfiguredBundle(PRETRAINED.stem, path, False, precision, None, "the translator that ships")
-    check_device(device, read_manifest(path).precision)
-    return _there(path)
+    return _there(path, device)
 
 
 def _pulled(settings: Settings, name: PulledName, device: str) -> ConfiguredBundle:
@@ -231,30 +239,68 @@ def _pulled(settings: Settings, name: PulledName, device: str) -> ConfiguredBund
     bundles = PulledBundles(name, precision, settings.cache_dir)
     last = bundles.last()
     if last is not None:
-        return _there(last)
+        return _there(last, device)
     return ConfiguredBundle(str(name), bundles.folder, False, precision, None, "a model of a hub, still to be pulled")
 
 
-def _there(path: Path) -> ConfiguredBundle:
-    from model.artifacts.bundle import read_manifest
+def _there(path: Path, device: str) -> ConfiguredBundle:
+    """What is known of a bundle whose file is there.
+
+    Raises:
+        ModelError: It is missing, damaged, foreign, or cannot run on the device.
+    """
+    from model.artifacts.bundle import check_device, read_manifest, served_precision
 
     manifest = read_manifest(path)
+    served = served_precision(manifest.precision, check_device(device, manifest.precision))
     return ConfiguredBundle(
-        manifest.name, path, True, manifest.precision, manifest.architecture, manifest.directions.describe()
+        manifest.name,
+        path,
+        True,
+        manifest.precision,
+        manifest.architecture,
+        manifest.directions.describe(),
+        None if served == manifest.precision else served,
     )
 
 
 def check_loading(settings: Settings) -> Check:
-    """Whether every bundle loads, as a start would load it.
+    """Whether every bundle loads, as a start would load it, and on a GPU whether it decodes.
+
+    On a GPU the translators are warmed up twice: the first time captures CUDA graphs, the second one replays them.
 
     Args:
         settings: Name them.
     """
+    from app.serving.service import WARM_UP_WIDTHS
+
     began = time.monotonic()
     try:
         translators = BundleFiles(settings).load_configured()
     except (ServiceError, ModelError) as error:
         return Check("loading", "problem", str(error), "Restore the bundle from a copy, or export it again.")
-    names = [translator.manifest.name for translator in translators]
-    seconds = time.monotonic() - began
-    return Check("loading", "ok", f"{', '.join(names)}: loaded in {seconds:.1f} s", details={"seconds": seconds})
+    names = ", ".join(translator.manifest.name for translator in translators)
+    details: dict[str, Any] = {"seconds": time.monotonic() - began}
+    text = f"{names}: loaded in {details['seconds']:.1f} s"
+    if all(translator.device == "cpu" for translator in translators):
+        return Check("loading", "ok", text, details=details)
+    widths = [width for width in WARM_UP_WIDTHS if width <= settings.max_beam_size]
+    for name, what in (("warm_up_seconds", "warmed up"), ("replay_seconds", "decoded again")):
+        began = time.monotonic()
+        try:
+            for translator in translators:
+                translator.warm_up(widths)
+        except Exception as error:  # noqa: BLE001  (torch, CUDA and the driver have no common error)
+            text = f"{text}; could not be {what}: {type(error).__name__}: {error}"
+            return Check("loading", "problem", text, _CPU_INSTEAD, details)
+        details[name] = time.monotonic() - began
+        text += f"; {what} in {details[name]:.1f} s"
+    graphs = {one.manifest.name: one.backend.graphs for one in translators if one.backend.graphs is not None}
+    details["graphs"] = {name: of_model.num_kept for name, of_model in graphs.items()}
+    text += "".join(f"; {name}: {of_model.num_kept} CUDA graphs" for name, of_model in graphs.items())
+    without = [
+        f"{name}: decoded without graphs ({of_model.why_off})" for name, of_model in graphs.items() if of_model.why_off
+    ]
+    if without:
+        return Check("loading", "warning", "; ".join([text, *without]), _NO_GRAPHS, details)
+    return Check("loading", "ok", text, details=details)

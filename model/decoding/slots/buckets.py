@@ -47,7 +47,7 @@ class Bucket:
     def serves(self, wanted: Bucket) -> bool:
         """Whether this bucket holds what ``wanted`` holds and is not much larger (:data:`SHRINK_AT`)."""
         fits = self.slots >= wanted.slots and self.source >= wanted.source and self.target >= wanted.target
-        return fits and self.size < SHRINK_AT * wanted.size
+        return self.width == wanted.width and fits and self.size < SHRINK_AT * wanted.size
 
 
 def next_power_of_two(number: int) -> int:

@@ -63,22 +63,6 @@ class Constants:
     may_force_end: bool
 
 
-class Variant(NamedTuple):
-    """Parts of a step that are left out if no sentence needs them.
-
-    Args:
-        scored: Greedy search: sums of log-probabilities. Beam search always needs them.
-        guarded: The guard against repeated sequences.
-        required: Tokens that sentences require.
-        recorded: The candidates of the step.
-    """
-
-    scored: bool
-    guarded: bool
-    required: bool
-    recorded: bool
-
-
 class _Progress(NamedTuple):
     """The progress of each sentence, (N,)."""
 
@@ -88,14 +72,15 @@ class _Progress(NamedTuple):
     last: Tensor  # whether the token chosen now is the last it may have
 
 
-def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, variant: Variant) -> None:
+def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, full: bool) -> None:
     """Take one step with every sentence that decodes; the others are left unchanged.
 
     Args:
         model: Computes logits.
         constants: The model's.
         slots: Read and written.
-        variant: What is left out.
+        full: Whether the step computes what few sentences ask for, too: scores of greedy search, the guard against
+            repeated sequences, required tokens, and the candidates. Their sentences need it from their first step on.
     """
     num_generated = slots.position + 1 - slots.setting(Setting.NUM_INPUTS).long()
     now = _Progress(
@@ -105,12 +90,12 @@ def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, va
         num_generated + 1 == slots.setting(Setting.MAX_NEW_TOKENS),
     )
     logits = _logits(model, slots)
-    suffixes = _suffixes(slots) if variant.guarded else slots.suffixes
+    suffixes = _suffixes(slots) if full else slots.suffixes
     if slots.bucket.width == 1:
-        tokens, parents, ended = _greedy(logits, suffixes, slots, now, constants, variant)
+        tokens, parents, ended = _greedy(logits, suffixes, slots, now, constants, full)
     else:
-        tokens, parents, ended = _beam(logits, suffixes, slots, now, constants, variant)
-    if variant.guarded:
+        tokens, parents, ended = _beam(logits, suffixes, slots, now, constants, full)
+    if full:
         _keep(slots.suffixes, _follow(suffixes, parents), slots.active)
     active = slots.active & ~ended
     slots.active.copy_(active)
@@ -144,14 +129,14 @@ def _logits(model: SlotStepModel, slots: SlotTensors) -> Tensor:
 
 
 def _greedy(
-    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, variant: Variant
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, full: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The most probable token: next inputs (N, 1), the rows they continue (N, 1), which sentences ended (N,)."""
-    totals = logits.logsumexp(-1) if variant.scored and not constants.renormalise else None  # (N, 1)
+    totals = logits.logsumexp(-1) if full and not constants.renormalise else None  # (N, 1)
     # NaN wins every comparison: one reduction finds it, before the filter can cover it.
     poisoned = logits.amax(-1).isnan()
-    _forbid(logits, suffixes, slots, now, constants, variant)
-    if variant.scored and totals is None:
+    _forbid(logits, suffixes, slots, now, constants, full)
+    if full and totals is None:
         totals = logits.logsumexp(-1)
     best, tokens = logits.max(-1)  # (N, 1)
     forced = (now.last & slots.flag(Setting.FORCE_END)).unsqueeze(-1)
@@ -165,7 +150,7 @@ def _greedy(
     _keep(slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~(closed | forced), ended)
     _keep(slots.pool_cut, ~closed, ended)
     _keep(slots.pool_history, _with_token(slots.history, tokens, now), ended)
-    if variant.recorded:
+    if full:
         chosen = tokens.masked_fill(forced, constants.end_id)
         finished = closed | now.last.unsqueeze(-1)
         _record(slots, now, slots.sums, chosen, torch.zeros_like(tokens), torch.ones_like(finished), finished)
@@ -173,13 +158,13 @@ def _greedy(
 
 
 def _beam(
-    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, variant: Variant
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, full: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The K most probable beginnings: newest tokens (N, K), the rows they continue (N, K), which sentences ended."""
     width = slots.bucket.width
     totals = logits.logsumexp(-1)  # (N, K), before the filter: forbidden tokens keep their probability
     failed = (~totals.isfinite() & slots.sums.isfinite()).any(-1)
-    _forbid(logits, suffixes, slots, now, constants, variant)
+    _forbid(logits, suffixes, slots, now, constants, full)
     if constants.renormalise:
         totals = logits.logsumexp(-1)
     force_end = now.last & slots.flag(Setting.FORCE_END)
@@ -208,7 +193,7 @@ def _beam(
     done = now.last | _is_done(slots, now, sums[:, 0])
     ended = now.choosing & (failed | done)
     _keep(slots.failed, failed, ended)
-    if variant.recorded:
+    if full:
         continues = ~finished & ((~finished).cumsum(-1) <= width) & ~ended.unsqueeze(-1)
         is_pooled = leaving & (pooled.unsqueeze(1) == width + ranks[:width].unsqueeze(-1)).any(-1)
         kept = continues | torch.nn.functional.pad(is_pooled, (0, width))
@@ -287,15 +272,15 @@ def _scores(sums: Tensor, slots: SlotTensors, now: _Progress) -> Tensor:
 
 
 def _forbid(
-    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, variant: Variant
+    logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, full: bool
 ) -> None:
     """Set the logits of tokens that may not come to minus infinity."""
-    allowed = logits.gather(2, _places(slots)) if variant.required else None
+    allowed = logits.gather(2, _places(slots)) if full else None
     logits.index_fill_(-1, constants.never, -math.inf)
     too_short = now.num_generated < slots.setting(Setting.MIN_NEW_TOKENS)
     closing = logits[..., constants.end_id]
     closing.masked_fill_(too_short.unsqueeze(-1), -math.inf)
-    if variant.guarded:
+    if full:
         size = slots.setting(Setting.NGRAM_SIZE).view(-1, 1, 1)
         repeats = (size > 0) & (suffixes >= size - 1) & _of_answer(slots)
         ceiling = logits.new_full(slots.history.shape, math.inf).masked_fill(repeats, -math.inf)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,9 +12,9 @@ from model.decoding.options import Hypothesis
 from model.decoding.search import NO_TOKEN, Considered, SearchTrace
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.decoding.slots.buckets import Bucket
-from model.decoding.slots.choice import Variant
-from model.decoding.slots.graphs import Download
+from model.decoding.slots.graphs import download
 from model.decoding.slots.model import SlotModel, SlotStep
+from model.decoding.slots.tensors import SlotTensors
 from model.errors import DecodingError
 
 
@@ -36,21 +35,6 @@ class _Occupant:
     trace: SearchTrace | None
 
 
-@dataclass(frozen=True)
-class _Report:
-    """The state of all sentences after some steps, once the device has computed it.
-
-    Args:
-        answers: Copies of the tensors that answers are read from.
-        considered: The candidates of each of these steps, if they were recorded.
-        slots: The sentences at that time, with the slots they had.
-    """
-
-    answers: Download
-    considered: list[Download]
-    slots: list[tuple[_Occupant, int]]
-
-
 class SlotCohort:
     """Sentences of one beam width that decode together, as :class:`model.decoding.cohort.Cohort` has them.
 
@@ -67,7 +51,6 @@ class SlotCohort:
         self._width = width
         self._occupants: dict[int, _Occupant] = {}
         self._step: SlotStep | None = None
-        self._reports: deque[_Report] = deque()
 
     @property
     def width(self) -> int:
@@ -95,9 +78,10 @@ class SlotCohort:
         return max((occupant.sentence.num_source_tokens for occupant in self._occupants.values()), default=0)
 
     @property
-    def longest_target(self) -> int:
-        """Cache columns of each row."""
-        return 0 if self._step is None else self._step.tensors.bucket.target
+    def tensors(self) -> SlotTensors:
+        """The state of its slots; there is a sentence in one at least."""
+        assert self._step is not None
+        return self._step.tensors
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         """Add sentences: encode them together and give them slots.
@@ -140,15 +124,7 @@ class SlotCohort:
         if self._step is None:
             return []
         with self._model.running():
-            num_steps = min(
-                self._model.steps_per_call, max(occupant.steps_left for occupant in self._occupants.values())
-            )
-            self._launch(self._step, num_steps)
-            # A single sentence is answered at once; with several, the device gets work before results are read.
-            ahead = 1 if num_steps and self._model.look_ahead and len(self._occupants) > 1 else 0
-            finished: list[Finished] = []
-            while len(self._reports) > ahead:
-                finished += self._read(self._reports.popleft())
+            finished = self._take_steps(self._step)
             if finished:
                 self._make_room()
         return finished
@@ -170,45 +146,34 @@ class SlotCohort:
             max(1 + sentence.num_given + sentence.max_new_tokens for sentence in sentences),
         )
 
-    def _launch(self, step: SlotStep, num_steps: int) -> None:
-        """Queue steps on the device, and a report of the state after them."""
-        if not num_steps:
-            return
-        decoding = [occupant.sentence.request for occupant in self._occupants.values()]
-        recorded = any(request.options.return_search for request in decoding)
-        variant = Variant(
-            scored=self._width > 1 or recorded or any(request.options.return_scores for request in decoding),
-            guarded=any(request.options.no_repeat_ngram_size for request in decoding),
-            required=any(request.once_ids for request in decoding),
-            recorded=recorded,
+    def _take_steps(self, step: SlotStep) -> list[Finished]:
+        """Queue some steps on the device, wait for their results, and let the sentences leave that have finished."""
+        occupants = list(self._occupants.values())
+        num_steps = min(self._model.steps_per_call, max(occupant.steps_left for occupant in occupants))
+        traced = any(occupant.trace is not None for occupant in occupants)
+        full = traced or any(
+            request.once_ids
+            or request.options.no_repeat_ngram_size
+            or (request.options.return_scores and self._width == 1)
+            for request in (occupant.sentence.request for occupant in occupants)
         )
+        slots = step.tensors
         considered = []
         for _ in range(num_steps):
-            step.run(variant)
-            if recorded:
-                considered.append(Download(step.tensors.considered))
-        for occupant in self._occupants.values():
-            occupant.steps_left = max(0, occupant.steps_left - num_steps)
-        slots = step.tensors
-        answers = Download(
-            slots.active, slots.failed, slots.pool_scores, slots.pool_lengths, slots.pool_cut, slots.pool_history
-        )
-        occupants = [(occupant, occupant.slot) for occupant in self._occupants.values()]
-        self._reports.append(_Report(answers, considered, occupants))
-
-    def _read(self, report: _Report) -> list[Finished]:
-        """Let the sentences leave that have finished by now and were not cancelled."""
-        active, failed, scores, lengths, cut, history = report.answers.wait()
-        steps = [candidates for download in report.considered for candidates in download.wait()]
+            step.run(full=full)
+            if traced:
+                considered.append(slots.considered.clone())
+        answers = (slots.failed, slots.pool_scores, slots.pool_lengths, slots.pool_cut, slots.pool_history)
+        active, failed, scores, lengths, cut, history, *steps = download(slots.active, *answers, *considered)
+        decodes = active.tolist()
         finished: list[Finished] = []
-        for (occupant, slot), decodes in zip(
-            report.slots, active[[slot for _, slot in report.slots]].tolist(), strict=True
-        ):
-            sentence = occupant.sentence
+        for occupant in occupants:
+            sentence, slot = occupant.sentence, occupant.slot
+            occupant.steps_left -= num_steps
             if occupant.trace is not None:
                 for candidates in steps:
                     occupant.trace.add(_considered(candidates[slot]))
-            if decodes or self._occupants.get(sentence.key) is not occupant:
+            if decodes[slot]:
                 continue
             del self._occupants[sentence.key]
             first, chosen = 1 + sentence.num_forced, 1 + sentence.num_given
@@ -236,7 +201,6 @@ class SlotCohort:
         if not self._occupants:
             self._model.give_back(self._step)
             self._step = None
-            self._reports.clear()
             return
         wanted = self._bucket_for([occupant.sentence for occupant in self._occupants.values()])
         if not self._step.tensors.bucket.serves(wanted):

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import ClassVar
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
 
 from model.decoding.cohort import Vocabulary
 from model.decoding.policy import DecodingPolicy
-from model.decoding.search import StepModel
 from model.decoding.slots.buckets import SHORTEST_SOURCE, Bucket, next_power_of_two
-from model.decoding.slots.choice import Constants, SlotStepModel, Variant, has_slot_step, take_step
-from model.decoding.slots.graphs import GraphedCall, Lane
+from model.decoding.slots.choice import Constants, SlotStepModel, take_step
+from model.decoding.slots.graphs import Graphs
 from model.decoding.slots.tensors import Encoded, SlotTensors, upload
 from model.network.masks import padding_mask
 from model.network.padding import pad
-
-if TYPE_CHECKING:
-    from torch.cuda import _POOL_HANDLE as GraphPool
+from model.process.memory import available_bytes
 
 _GRAPHED_TOKENS = 1024
 """Padded source tokens up to which encoding is launched as a graph; more take a GPU longer than launching does."""
+
+_STEPS_PER_CALL = 4
+"""Steps that a GPU takes before the host looks which sentences are done."""
+
+_IDLE_SHARE = 1 / 8
+"""Share of the free memory that slots may take while they are not in use."""
 
 
 class SlotStep:
@@ -32,28 +36,19 @@ class SlotStep:
 
     Args:
         tensors: The slots.
-        take: Takes a step in them, without what a variant leaves out.
-        graphs: Whether steps are captured, each variant when it is first used.
-        pool: Memory shared by captured steps.
+        take: Takes a step in them: all of it, or what every sentence needs.
+        graphs: Captures these two.
     """
 
-    def __init__(
-        self, tensors: SlotTensors, take: Callable[[SlotTensors, Variant], None], graphs: bool, pool: GraphPool | None
-    ) -> None:
+    def __init__(self, tensors: SlotTensors, take: Callable[[SlotTensors, bool], None], graphs: Graphs) -> None:
         self.tensors = tensors
-        self._take = take
-        self._graphs = graphs
-        self._pool = pool
-        self._calls: dict[Variant, GraphedCall] = {}
+        # No reference to this object: a cycle would keep its memory until the garbage collector runs.
+        still = partial(at_rest, tensors)
+        self._plain, self._full = (graphs.call(partial(take, tensors, full), still) for full in (False, True))
 
-    def run(self, variant: Variant) -> None:
+    def run(self, *, full: bool) -> None:
         """Take one step with every sentence; on a GPU the step is launched and not waited for."""
-        if variant not in self._calls:
-            # No reference to this object: a cycle would keep its memory until the garbage collector runs.
-            self._calls[variant] = GraphedCall(
-                partial(self._take, self.tensors, variant), self._graphs, self._pool, partial(at_rest, self.tensors)
-            )
-        self._calls[variant]()
+        (self._full if full else self._plain)()
 
 
 @contextmanager
@@ -75,11 +70,15 @@ class SlotModel:
         device: Where the model is.
         policy: The model's way of decoding.
         graphs: Whether steps are captured as CUDA graphs, if the device is a GPU.
-        steps_per_call: Steps a cohort takes before it reads which sentences are done; 1 if more gain nothing.
-        look_ahead: Whether a cohort of several sentences launches the next steps before it reads the results of the
-            last ones, so that the device has work while the host hands out answers.
-        idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later.
+        steps_per_call: Steps a cohort takes before it reads which sentences are done; by default several on a GPU.
+        idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later. By
+            default a share of the free memory.
+
+    Attributes:
+        graphs: Its graphs.
     """
+
+    _all: ClassVar[WeakSet[SlotModel]] = WeakSet()
 
     def __init__(
         self,
@@ -90,19 +89,19 @@ class SlotModel:
         policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
         *,
         graphs: bool = True,
-        steps_per_call: int = 4,
-        look_ahead: bool = True,
-        idle_bytes: int = 2 * 2**30,
+        steps_per_call: int | None = None,
+        idle_bytes: int | None = None,
     ) -> None:
         self.vocabulary = vocabulary
         self.longest_target = longest_target
         self.policy = policy
-        self.steps_per_call = steps_per_call
-        self.look_ahead = look_ahead
+        self.steps_per_call = steps_per_call or (_STEPS_PER_CALL if device.type == "cuda" else 1)
         self._module = module
-        self._device = device
-        self._idle_bytes = idle_bytes
+        self.device = device
+        self._max_idle_bytes = idle_bytes
+        self._idle_bytes = idle_bytes or 0
         self._idle: list[SlotStep] = []  # the most recently used last
+        self._encoders: dict[tuple[int, ...], tuple[Tensor, Tensor, Callable[[], None]]] = {}
         never = policy.never_generated(vocabulary.never_generated)
         constants = Constants(
             vocabulary.end_id,
@@ -111,22 +110,17 @@ class SlotModel:
             policy.force_end,
         )
         self._take_step = partial(take_step, module, constants)
-        self._graphs = graphs and device.type == "cuda"
-        self._lane = Lane(device)
-        # Two, because encoding overlaps with decoding and must not write to the same memory.
-        self._step_pool, self._encoder_pool = (
-            torch.cuda.graph_pool_handle() if self._graphs else None for _ in range(2)
-        )
-        self._encoders: dict[tuple[int, int], tuple[Tensor, Tensor, GraphedCall]] = {}
+        self.graphs = Graphs(device, wanted=graphs)
+        SlotModel._all.add(self)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The context of every computation with the model."""
-        with torch.inference_mode(), torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext():
+        """The context of every computation with the model: all of it is on one stream, in the order it is queued."""
+        with torch.inference_mode(), self.graphs.entered():
             yield
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Encoded:
-        """Encode sources, while the device continues to decode."""
+        """Encode sources; the result may be overwritten when the next ones are encoded."""
         number = next_power_of_two(len(sources))
         longest = max(map(len, sources))
         # Not longer than the positions of the model, whose number need not be a power of two.
@@ -137,79 +131,66 @@ class SlotModel:
         padded[len(sources) :, 0] = end_id
         rows = pad(sources, pad_id)
         padded[: rows.size(0), : rows.size(1)] = rows
-        with self._lane.entered():
-            source = upload(padded, self._device)
-            if self._graphs and number * length <= _GRAPHED_TOKENS:
-                cross_cache = self._encode_by_graph(source)
-            else:
-                cross_cache = _project(self._module, source)
-            encoded = Encoded(cross_cache, padding_mask(source, pad_id))
-        self._lane.hand_over(encoded.cross_cache, encoded.may_attend)
-        return encoded
+        source = upload(padded, self.device)
+        graphed = self.graphs.are_on and number * length <= _GRAPHED_TOKENS
+        cross_cache = self._encode_by_graph(source) if graphed else _project(self._module, source)
+        return Encoded(cross_cache, padding_mask(source, pad_id))
 
     def _encode_by_graph(self, source: Tensor) -> Tensor:
         """Keys and values by a graph of the source's shape."""
-        shape = (source.size(0), source.size(1))
+        shape = tuple(source.shape)
         if shape not in self._encoders:
-            own, result = source.clone(), _project(self._module, source)
-            call = GraphedCall(partial(_encode_into, result, self._module, own), True, self._encoder_pool)
-            self._encoders[shape] = own, result, call
+            module, own, result = self._module, source.clone(), _project(self._module, source)
+            self._encoders[shape] = own, result, self.graphs.call(lambda: result.copy_(_project(module, own)))
         own, result, call = self._encoders[shape]
         own.copy_(source)
         call()
-        # The next sources may be encoded before these are copied to their slots.
-        return result.clone()
+        return result
 
     def take(self, bucket: Bucket, like: Tensor) -> SlotStep:
-        """Slots of a bucket, all of them free.
+        """Slots of a bucket, all of them free: idle ones that are not much larger, or new ones.
 
         Args:
             bucket: How many and how large.
-            like: Projected memory of any sentences.
+            like: Projected memory of any sentences, (L, 2, n, H, s, D).
         """
-        for step in reversed(self._idle):
-            if step.tensors.bucket == bucket:
+        for step in sorted(self._idle, key=lambda one: one.tensors.bucket.size):
+            if step.tensors.bucket.serves(bucket):  # a larger one costs less than another capture
                 self._idle.remove(step)
                 return step
-        return SlotStep(SlotTensors.allocate(bucket, like), self._take_step, self._graphs, self._step_pool)
+        if self._max_idle_bytes is None:
+            self._idle_bytes = int(_IDLE_SHARE * (available_bytes(str(self.device)) + self.num_idle_bytes))
+        self.drop_idle(self._idle_bytes - bucket.size * (like.nbytes // (like.size(2) * like.size(4))))
+        return SlotStep(SlotTensors.allocate(bucket, like), self._take_step, self.graphs)
 
     def give_back(self, step: SlotStep) -> None:
         """Keep slots for later; the least recently used are dropped if they take too much memory."""
         self._idle.append(step)
-        while sum(kept.tensors.num_bytes for kept in self._idle) > self._idle_bytes:
+        self.drop_idle(self._idle_bytes)
+
+    @property
+    def num_idle_bytes(self) -> int:
+        """Memory of the caches of slots that are not in use."""
+        return sum(step.tensors.num_bytes for step in self._idle)
+
+    def drop_idle(self, max_bytes: int) -> None:
+        """Drop slots, but not their graphs, which must not be destroyed one by one."""
+        while self._idle and self.num_idle_bytes > max_bytes:
             del self._idle[0]
+
+    def drop(self) -> None:
+        """Free what is kept for speed alone: slots that are not in use, and all graphs."""
+        self._idle.clear()
+        self._encoders.clear()
+        self.graphs.drop()
+
+    @classmethod
+    def drop_all(cls) -> None:
+        """The same of every model of the process, all of which belong to the calling thread."""
+        for model in cls._all:
+            model.drop()
 
 
 def _project(module: SlotStepModel, source: Tensor) -> Tensor:
     """Keys and values of padded sources, (L, 2, n, H, s, D)."""
     return module.project_memory(module.encode(source))
-
-
-def _encode_into(result: Tensor, module: SlotStepModel, source: Tensor) -> None:
-    result.copy_(_project(module, source))
-
-
-def make_slot_model(
-    module: StepModel,
-    vocabulary: Vocabulary,
-    longest_target: int,
-    device: torch.device,
-    policy: DecodingPolicy,
-    *,
-    force: bool = False,
-) -> SlotModel | None:
-    """A model that decodes in slots; None if that gains nothing here or the module cannot.
-
-    Args:
-        module: Computes logits, scripted or not.
-        vocabulary: Special tokens.
-        longest_target: Tokens the model can produce at all, forced ones included.
-        device: Where the model is.
-        policy: The model's way of decoding.
-        force: Whether to use slots on other devices, too, where a step is neither captured nor launched ahead.
-    """
-    if not has_slot_step(module) or not (force or device.type == "cuda"):
-        return None
-    if device.type == "cuda":
-        return SlotModel(module, vocabulary, longest_target, device, policy)
-    return SlotModel(module, vocabulary, longest_target, device, policy, steps_per_call=1, look_ahead=False)
