@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from benchmarks.contenders import MODULES
 
 if TYPE_CHECKING:
-    from model.artifacts.bundle import Precision
+    from model.artifacts.manifest import Precision
 
 # torch and the other engines are imported where they are used: a measured process must contain only its own library.
 

@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 from torch.jit._fuser import optimized_execution
 
-from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.artifacts.bundle import Bundle, load_bundle
 from model.artifacts.data_form import assemble
+from model.artifacts.manifest import Manifest
 from model.artifacts.script import compile_model
 from model.artifacts.scripted import ScriptedModel
-from model.candidates import WrittenSearch
-from model.capabilities import Capabilities
-from model.confidence import Evidence
 from model.decoding.backend import Backend, ModelToDecode, NativeBackend, SlotBackend, choose_backend
 from model.decoding.batch import Progress, decode_all
 from model.decoding.cohort import Cohort
@@ -38,7 +36,6 @@ from model.errors import (
     TargetTooLong,
     UnsupportedPair,
 )
-from model.evidence import collect_evidence
 from model.languages import closest
 from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
@@ -47,10 +44,14 @@ from model.network.steps import attention_steps
 from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
 from model.process.threads import available_threads
-from model.sentence_codec import SentenceCodec
 from model.text.tokenizer import Tokenizer
-from model.text_pipeline import Plan, TextPipeline
-from model.text_plan import AnswerKey, AttendedSentence, Translation, settle_all
+from model.translation.capabilities import Capabilities
+from model.translation.confidence import Evidence
+from model.translation.evidence import collect_evidence
+from model.translation.pipeline import Plan, TextPipeline
+from model.translation.plan import AnswerKey, AttendedSentence, Translation, settle_all
+from model.translation.reading import SentenceCodec
+from model.translation.search_trace import WrittenSearch
 
 _MAX_BATCH_TOKENS = 8192
 """Rows times longest source of sentences that decode together, on few threads."""
@@ -384,7 +385,7 @@ class Translator:
             settle_all(plans, self._decode(retries))
 
     def align(self, sentences: Sequence[AttendedSentence]) -> list[Tensor]:
-        """Attention between sentences and their answers, for :meth:`model.text_plan.TextPlan.complete`.
+        """Attention between sentences and their answers, for :meth:`model.translation.plan.TextPlan.complete`.
 
         Args:
             sentences: What is ``attended`` in some texts.
@@ -416,7 +417,15 @@ class Translator:
         Returns:
             The evidence of each of these sentences; that of all sentences is for :meth:`TextPlan.complete`.
         """
-        return collect_evidence(self._bundle, self.backend.logits, plan, begin, end)
+        manifest = self.manifest
+        return collect_evidence(
+            self._bundle.tokenizer,
+            self.backend.logits,
+            plan,
+            begin,
+            end,
+            max_tokens_back=manifest.max_target_tokens if manifest.translates_back else None,
+        )
 
     def attention(
         self,

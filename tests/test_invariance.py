@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from model.artifacts.bundle import Bundle, Manifest, Precision
+from model.artifacts.bundle import Bundle
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.compare import TIE_MARGIN
 from model.artifacts.loaded_network import LoadedNetwork
+from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.pretrained import PRETRAINED
 from model.artifacts.script import script
 from model.decoding.eager.state import TorchState

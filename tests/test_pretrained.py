@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.artifacts.bundle import Bundle, Manifest, Precision
+from model.artifacts.bundle import Bundle
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.loaded_network import LoadedNetwork
+from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.pretrained import PRETRAINED, build_pretrained
 from model.decoding.options import DecodingOptions
 from model.decoding.repetition_guard import loops

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from app.serving.text_job import TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText
-from model.artifacts.bundle import Manifest
+from model.artifacts.manifest import Manifest
 
 Streamed = StreamedSentence | StreamedText | TranslateResult
 

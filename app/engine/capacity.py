@@ -25,7 +25,7 @@ from model.process.gpus import is_lost
 from model.process.memory import available_bytes
 
 if TYPE_CHECKING:
-    from model.artifacts.bundle import Manifest
+    from model.artifacts.manifest import Manifest
     from model.translator import Translator
 
 logger = logging.getLogger("app.capacity")

@@ -21,7 +21,7 @@ from model.errors import ArtifactError
 from model.process.folders import cache_folder
 
 if TYPE_CHECKING:
-    from model.artifacts.bundle import Precision
+    from model.artifacts.manifest import Precision
 
 logger = logging.getLogger("app.bundles")
 

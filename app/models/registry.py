@@ -12,7 +12,7 @@ from model.errors import UnsupportedPair
 from model.languages import LanguagePairs, closest, merge, standard_code
 
 if TYPE_CHECKING:
-    from model.artifacts.bundle import Manifest
+    from model.artifacts.manifest import Manifest
     from model.translator import Translator
 
 Pair = tuple[str, str]

@@ -14,7 +14,7 @@ from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
 
 if TYPE_CHECKING:
-    from model.text_plan import Translation
+    from model.translation.plan import Translation
 
 DETECT = "auto"
 """The value of ``source`` that requests language detection."""
@@ -66,8 +66,8 @@ class Unchanged:
 
     def translation(self, text: str, options: DecodingOptions) -> Translation:
         """The text as its own translation."""
-        from model.confidence import NOTHING_TRANSLATED
-        from model.text_plan import Translation
+        from model.translation.confidence import NOTHING_TRANSLATED
+        from model.translation.plan import Translation
 
         return Translation(
             text,

@@ -17,9 +17,9 @@ from model.errors import ModelError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.confidence import Evidence
-    from model.text_pipeline import Plan
-    from model.text_plan import AnswerKey, TranslatedSentence, Translation
+    from model.translation.confidence import Evidence
+    from model.translation.pipeline import Plan
+    from model.translation.plan import AnswerKey, TranslatedSentence, Translation
     from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")

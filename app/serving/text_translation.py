@@ -20,10 +20,10 @@ from app.serving.text_job import TextJob, TextResult, answer_without_model
 from app.telemetry.tracing import stage
 from model.decoding.options import DecodingOptions
 from model.errors import InputError, ModelError
-from model.text_plan import AttendedSentence, settle_all
+from model.translation.plan import AttendedSentence, settle_all
 
 if TYPE_CHECKING:
-    from model.confidence import Evidence
+    from model.translation.confidence import Evidence
 
 _T = TypeVar("_T")
 

@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 
-from model.artifacts.bundle import Manifest, read_manifest, read_tokenizer
+from model.artifacts.bundle import read_manifest, read_tokenizer
 from model.artifacts.data_form import FOLDER, MANIFEST, SUFFIX, WEIGHTS, is_data_form, opened, weights_as_bytes
 from model.artifacts.format import DATA_FORMAT_VERSION, FORMAT_VERSION
+from model.artifacts.manifest import Manifest
 from model.artifacts.scripted import ScriptedModel, int8_layers
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.artifacts.bundle import Manifest, Precision
+from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.scripted import ScriptedModel
 from model.decoding.batch import decode_in_order
 from model.decoding.eager.state import TorchState

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import pydantic
 
 from model.artifacts.format import DATA_FORMAT_VERSION
-from model.capabilities import Capabilities
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.translation.capabilities import Capabilities
 
 if TYPE_CHECKING:
-    from model.artifacts.bundle import Manifest
+    from model.artifacts.manifest import Manifest
 
 
 def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.artifacts.archive import write_bundle
-from model.artifacts.bundle import Manifest, Precision, check_device
+from model.artifacts.bundle import check_device
 from model.artifacts.checkpoint import Checkpoint
 from model.artifacts.compare import Progress, compare, refuse_strays
+from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.script import script
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import DeviceError

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import torch
 
-from model.artifacts.bundle import Precision, check_device, is_whole
+from model.artifacts.bundle import check_device, is_whole
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.compare import Progress
 from model.artifacts.export import export_bundle
 from model.artifacts.format import FORMAT_VERSION
+from model.artifacts.manifest import Precision
 from model.artifacts.script import EXPORTED
 from model.decoding.native.library import load_library
 from model.decoding.shortlist import SHORTLIST, Shortlist

@@ -16,7 +16,7 @@ from model.errors import ArtifactError
 from model.process.folders import cache_folder
 
 if TYPE_CHECKING:
-    from model.artifacts.bundle import Precision
+    from model.artifacts.manifest import Precision
 
 PREFIX = "hf:"
 """Marks a name of this kind where a file may stand, too."""

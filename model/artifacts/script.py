@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import torch
 from torch.jit import _recursive
 
-from model.artifacts.bundle import Precision
+from model.artifacts.manifest import Precision
 from model.artifacts.scripted import ScriptedModel, as_scripted_model
 from model.network.quantised import quantise
 from model.network.serving import DTYPES, replace_layers

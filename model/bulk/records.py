@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model.bulk.files import ERRORS_ENDING, BulkFile
-from model.digests import file_digest
 from model.errors import DataError
+from model.process.digests import file_digest
 from model.process.durable_files import put_in_place
 
 FOLDER = ".verso"

@@ -13,8 +13,8 @@ from model.bulk.records import Records
 from model.bulk.rows import TEXT_COLUMN, TRANSLATION_COLUMN, Columns
 from model.bulk.run import Outcome, pending_files, translate_files
 from model.commands.models import decoding_options, device_of, say, with_progress
-from model.digests import file_digest
 from model.errors import ArtifactError, ConfigError, UnsupportedPair
+from model.process.digests import file_digest
 
 _DEFAULTS = {
     "column": TEXT_COLUMN,
@@ -161,7 +161,7 @@ def _job(arguments: argparse.Namespace) -> Job:
     """
     from model.artifacts.bundle import is_checkpoint, read_manifest
     from model.artifacts.pretrained import build_pretrained
-    from model.capabilities import Capabilities
+    from model.translation.capabilities import Capabilities
 
     options = decoding_options(arguments, format=arguments.format, return_confidence=arguments.confidence)
     device = device_of(arguments)

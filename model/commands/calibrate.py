@@ -20,12 +20,12 @@ from model.commands.models import (
     say,
     with_progress,
 )
-from model.confidence import Calibration, Evidence
 from model.decoding.batch import Progress
 from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
-from model.text_plan import TextPlan
 from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bound, fit, measure
+from model.translation.confidence import Calibration, Evidence
+from model.translation.plan import TextPlan
 from model.translator import Translator
 
 _NUM_JOINED = 500

@@ -24,12 +24,12 @@ from model.commands.models import (
 from model.decoding.options import DecodingOptions, Formality
 from model.errors import ConfigError
 from model.languages import plain_code
-from model.text_plan import Translation
+from model.translation.plan import Translation
 from model.translator import Translator
 
 if TYPE_CHECKING:
     from model.training.corpus import Pair
-    from model.training.word_alignment import WordLexicon
+    from model.training.word_lexicon import WordLexicon
 
 EPILOG = """\
 example:
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Make the sentences, translate, count and print."""
     from model.training.compliance_inputs import is_swapped
     from model.training.corpus import read_parallel
-    from model.training.word_alignment import WordLexicon
+    from model.training.word_lexicon import WordLexicon
 
     if arguments.number < 4:
         raise ConfigError(f"--number is {arguments.number}; it must be at least 4.")

@@ -36,9 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _inspected(path: Path) -> dict[str, Any]:
-    from model.artifacts.bundle import Manifest, is_checkpoint, read_manifest
+    from model.artifacts.bundle import is_checkpoint, read_manifest
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.data_form import is_data_form, opened
+    from model.artifacts.manifest import Manifest
     from model.network.config import ModelConfig
 
     if is_checkpoint(path):

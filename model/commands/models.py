@@ -93,9 +93,10 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     # Imported here: a command line that needs no model, such as that of a client, need not wait for torch.
     import torch
 
-    from model.artifacts.bundle import Bundle, Manifest, is_checkpoint
+    from model.artifacts.bundle import Bundle, is_checkpoint
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.loaded_network import LoadedNetwork
+    from model.artifacts.manifest import Manifest
     from model.artifacts.pretrained import build_pretrained
     from model.translator import Translator
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from model.commands.models import say, with_progress
 from model.errors import ArtifactError, ConfigError
 from model.text.tokenizer import TextTokenizer
-from model.training.lexicon import ShortlistSettings
+from model.training.shortlist import ShortlistSettings
 
 _DEFAULTS = ShortlistSettings()
 
@@ -64,11 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Learn it and write it."""
     from model.artifacts.archive import add_shortlist
-    from model.artifacts.bundle import Manifest, is_checkpoint, read_tokenizer
+    from model.artifacts.bundle import is_checkpoint, read_tokenizer
     from model.artifacts.checkpoint import load_checkpoint
+    from model.artifacts.manifest import Manifest
     from model.training.corpus import load_training_pairs
-    from model.training.lexicon import learn_for_model
     from model.training.settings import TrainingSettings
+    from model.training.shortlist import learn_for_model
 
     alone = arguments.out.suffix == ".npz"
     if arguments.out.suffix not in (".pt", ".verso", ".npz"):

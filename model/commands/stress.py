@@ -27,7 +27,7 @@ from model.perturbations.inputs import (
     make_perturbed_inputs,
 )
 from model.perturbations.kinds import PERTURBATIONS
-from model.text_plan import Translation
+from model.translation.plan import Translation
 
 EPILOG = """\
 example:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from model.artifacts.archive import write_bundle
-from model.artifacts.bundle import Manifest, Precision
 from model.artifacts.compare import LOGIT_BOUNDS
+from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.script import script_in_place
 from model.errors import ArtifactError
 from model.importing.families import check_family, describe

@@ -15,7 +15,7 @@ from model.errors import ArtifactError
 from model.importing.hub import Hub, HubFile, HubUnreachable, Snapshot
 
 if TYPE_CHECKING:
-    from model.artifacts.bundle import Precision
+    from model.artifacts.manifest import Precision
     from model.importing.family import Overrides
 
 _SHORT = 12

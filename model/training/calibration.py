@@ -105,7 +105,7 @@ def coverage_bound(gains: Sequence[float]) -> float:
     """The bound under which a source word counts as uncovered: 3 % of the words of adequate translations do.
 
     Args:
-        gains: Of the source words of adequate translations (:func:`model.confidence.word_gains`).
+        gains: Of the source words of adequate translations (:func:`model.translation.confidence.word_gains`).
     """
     return float(np.quantile(np.asarray(gains), _UNCOVERED_SHARE))
 

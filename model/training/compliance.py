@@ -8,9 +8,9 @@ from typing import Any
 
 from model.decoding.options import Formality
 from model.scores import score
-from model.text_plan import Translation
 from model.training.compliance_inputs import SpanCase, TermCase, address_in
 from model.training.corpus import Pair
+from model.translation.plan import Translation
 
 
 def placed_by_model(translation: Translation) -> bool:

@@ -19,7 +19,7 @@ from model.text.protection import find_spans
 from model.text.symbols import INFORMAL, Part, Symbol
 from model.training.controlled_pairs import dictionary_form, form_of_address, source_links, with_placeholders
 from model.training.corpus import Pair
-from model.training.word_alignment import WordLexicon
+from model.training.word_lexicon import WordLexicon
 
 MAX_SPANS = 6
 """Protected spans of a sentence; it has at least one."""

@@ -1,6 +1,6 @@
 """Sentence pairs that teach a model its controls: placeholders, glossary terms, the form of address.
 
-Words that translate each other are found by :mod:`model.training.word_alignment`. Controls are written with the
+Words that translate each other are found by :mod:`model.training.word_lexicon`. Controls are written with the
 vocabulary's reserved symbols (:func:`model.text.symbols.reserved_symbols`), to which no text is encoded.
 """
 
@@ -24,7 +24,7 @@ from model.text.symbols import (
     with_replacements,
 )
 from model.training.controls import Controls
-from model.training.word_alignment import WordLexicon, WordLink
+from model.training.word_lexicon import WordLexicon, WordLink
 
 _SURE = 0.25
 """Score above which a link is trusted."""

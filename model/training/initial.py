@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model import digests
 from model.artifacts.bundle import extra_files, is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.decoding.shortlist import SHORTLIST
@@ -18,6 +17,7 @@ from model.languages import LanguagePairs
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.network.transformer import Transformer
+from model.process import digests
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.settings import TrainingSettings
 

@@ -45,7 +45,7 @@ from model.training.settings import TrainingSettings
 from model.training.update import Updater
 from model.training.update_batches import UpdateBatches, update_batches
 from model.training.vocabulary import learn_vocabulary, write_vocabulary
-from model.training.word_alignment import WordLexicon
+from model.training.word_lexicon import WordLexicon
 
 LAST = "last.pt"
 """The checkpoint from which a run resumes."""

@@ -19,8 +19,8 @@ from model.artifacts.bundle import Bundle
 from model.commands.models import add_model_arguments, load_translator
 from model.decoding.eager.forced import logits_by_torch
 from model.errors import ConfigError
-from model.evidence import target_log_probs
 from model.training.corpus import Pair, read_parallel, write_lines, write_parallel
+from model.translation.evidence import target_log_probs
 from scripts.shipped.command import LANGUAGES, start
 
 _TOKENS_AT_ONCE = 4096

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from model.commands.models import with_progress
-from model.digests import file_digest
 from model.errors import DataError
+from model.process.digests import file_digest
 from model.training.corpus import Pair, bare_words, detokenise, read_parallel, unseen, write_parallel
 from scripts.shipped.command import LANGUAGES, start
 

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from app.errors import BundleNotFound
 from app.serving.detection import Detection, LanguageDetector
-from model.artifacts.bundle import Bundle, Manifest
+from model.artifacts.bundle import Bundle
 from model.artifacts.loaded_network import LoadedNetwork
-from model.confidence import Evidence
+from model.artifacts.manifest import Manifest
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
@@ -27,8 +27,9 @@ from model.errors import DecodingError
 from model.network.heads import AttentionHead
 from model.text.known_characters import KnownCharacters
 from model.text.symbols import Span
-from model.text_pipeline import Plan
-from model.text_plan import AttendedSentence
+from model.translation.confidence import Evidence
+from model.translation.pipeline import Plan
+from model.translation.plan import AttendedSentence
 from model.translator import Attention, Translator
 
 GATE_S = 30.0

@@ -20,15 +20,15 @@ from app.main import create_app
 from app.serving.detection import Detection
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
-from model.artifacts.bundle import Manifest
-from model.candidates import WrittenCandidate, WrittenSearch
-from model.confidence import Confidence, WordConfidence
+from model.artifacts.manifest import Manifest
 from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
-from model.term_use import TermUse
 from model.text.glossary import Glossary
-from model.text_plan import SpanUse
+from model.translation.confidence import Confidence, WordConfidence
+from model.translation.plan import SpanUse
+from model.translation.search_trace import WrittenCandidate, WrittenSearch
+from model.translation.terms import TermUse
 from model.translator import Attention
 from tests.app.fakes import FakeBundles
 

@@ -13,7 +13,7 @@ import torch
 from app.errors import BundleNotFound, BundleOutside, SettingsError
 from app.models.bundles import BundleFiles
 from app.settings import Settings
-from model.artifacts.bundle import Precision
+from model.artifacts.manifest import Precision
 from model.errors import ArtifactError
 from model.process import devices
 from model.translator import Translator

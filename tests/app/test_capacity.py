@@ -19,7 +19,7 @@ from app.engine.capacity import (
     measure_speed,
     synchronised,
 )
-from model.artifacts.bundle import Manifest
+from model.artifacts.manifest import Manifest
 from model.decoding.sentence import DecodingRequest
 from tests.app.fakes import SHAPED, FakeTranslator
 from tests.waiting import Clock

@@ -11,10 +11,10 @@ from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
 from app.serving.detection import LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
-from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
 from model.errors import InvalidMarkup, UnsupportedPair
 from model.text.glossary import GlossaryTerm
+from model.translation.confidence import NOTHING_TRANSLATED
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of
 
 pytestmark = pytest.mark.anyio

@@ -28,7 +28,7 @@ from app.serving.detection import Detection
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
-from model.artifacts.bundle import Manifest
+from model.artifacts.manifest import Manifest
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
 from tests.app.fakes import (
     BUDGET,

@@ -21,12 +21,12 @@ from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
-from model.confidence import NOTHING_TRANSLATED
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, InputError, InvalidMarkup, SeveralSentences, UnsupportedPair
 from model.network.heads import AttentionHead
-from model.text_pipeline import Plan
-from model.text_plan import AttendedSentence, TextPlan
+from model.translation.confidence import NOTHING_TRANSLATED
+from model.translation.pipeline import Plan
+from model.translation.plan import AttendedSentence, TextPlan
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads

@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 from model.__main__ import main
-from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.text.glossary import GlossaryTerm, term_in
 from model.text.protection import find_spans
-from model.text_plan import SpanUse, Translation
 from model.training.compliance import address_figures, span_figures, term_figures
 from model.training.compliance_inputs import (
     SpanCase,
@@ -29,8 +27,10 @@ from model.training.compliance_inputs import (
     span_cases,
     term_cases,
 )
-from model.training.word_alignment import WordLexicon
-from tests.model.test_word_alignment import PAIRS
+from model.training.word_lexicon import WordLexicon
+from model.translation.capabilities import Capabilities
+from model.translation.plan import SpanUse, Translation
+from tests.model.test_word_lexicon import PAIRS
 from tests.toy import WORDS, write_toy
 
 LEXICON = WordLexicon.learn(PAIRS)

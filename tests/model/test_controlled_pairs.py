@@ -21,8 +21,8 @@ from model.training.controlled_pairs import (
 )
 from model.training.controls import Controls
 from model.training.corpus import LoadedCorpus
-from model.training.word_alignment import WordLexicon
-from tests.model.test_word_alignment import PAIRS
+from model.training.word_lexicon import WordLexicon
+from tests.model.test_word_lexicon import PAIRS
 
 LEXICON = WordLexicon.learn(PAIRS)
 LEXICON.frequent = frozenset({"sees", "sieht"})

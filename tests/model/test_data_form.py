@@ -24,18 +24,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from model.artifacts.archive import add_calibration, add_shortlist
-from model.artifacts.bundle import Bundle, Precision, is_checkpoint, load_bundle, read_manifest
+from model.artifacts.bundle import Bundle, is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.convert import convert_bundle
 from model.artifacts.data_form import WEIGHTS
 from model.artifacts.export import export_bundle
+from model.artifacts.manifest import Precision
 from model.commands.table import COMMANDS
 from model.decoding.native.library import find_library
 from model.decoding.options import DecodingOptions
 from model.decoding.shortlist import Limits, Shortlist
-from model.digests import file_digest
 from model.errors import ArtifactError, ConfigError, ModelError
 from model.network.quantised import int8_is_supported
+from model.process.digests import file_digest
 from model.translator import Translator
 
 PRECISIONS: list[Precision] = ["float32", "float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]

@@ -14,7 +14,7 @@ from model.training.controlled_pairs import ControlledPairs
 from model.training.controls import Controls
 from model.training.corpus import LoadedCorpus
 from model.training.examples import Examples
-from model.training.word_alignment import WordLexicon
+from model.training.word_lexicon import WordLexicon
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 PAIRS = [*zip(SENTENCES, reversed(SENTENCES), strict=True), ("You see.", "Du siehst."), ("cat " * 9, "Katze")]

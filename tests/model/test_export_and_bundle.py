@@ -12,11 +12,12 @@ import torch
 from model.artifacts import bundle as bundle_module
 from model.artifacts import compare as compare_module
 from model.artifacts import pretrained as pretrained_module
-from model.artifacts.bundle import Manifest, Precision, is_checkpoint, load_bundle, read_manifest
+from model.artifacts.bundle import is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from model.artifacts.compare import LOGIT_BOUNDS
 from model.artifacts.convert import convert_bundle
 from model.artifacts.export import export_bundle
+from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.pretrained import build_pretrained, preferred_precision
 from model.artifacts.scripted import int8_layers
 from model.decoding.native.library import load_library

@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.artifacts.bundle import load_bundle
-from model.confidence import NOTHING_TRANSLATED, Evidence
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.text.glossary import GlossaryTerm
 from model.text.markup import MarkedUp, MarkupFormat, OffsetMap, PlacedText, place_marks
 from model.text.markup.offsets import Part, unescaped_parts
-from model.text_plan import Translation
+from model.translation.confidence import NOTHING_TRANSLATED, Evidence
+from model.translation.plan import Translation
 from model.translator import Translator
 from tests.model.markup_documents import HTML, XML, same, translated
 from tests.model.test_generated_markup import ANYTHING, WELL_FORMED
-from tests.model.test_text_pipeline import pipeline
+from tests.model.translation.test_pipeline import pipeline
 from tests.toy import WORDS
 
 DOCUMENTS: list[tuple[str, MarkupFormat]] = [

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.artifacts.bundle import Precision
+from model.artifacts.manifest import Precision
 from model.artifacts.script import script
 from model.network.config import ModelConfig
 from model.network.layers import DecoderLayer, EncoderLayer

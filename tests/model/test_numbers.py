@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.errors import DecodingError
-from model.sentence_codec import SourceSentence
 from model.text.glossary import GlossaryTerm
 from model.text.numbers import find_numbers, lost_numbers
-from model.text_plan import TextPlan
+from model.translation.capabilities import Capabilities
+from model.translation.plan import TextPlan
+from model.translation.reading import SourceSentence
 from model.translator import Translator
 from tests.model.test_protected_translation import assert_whole, told_model
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.alignment import place_of
 from model.text.placeholders import Place, TargetSentence, hold, masked, outside, put_back, taken_out, with_inserted
 from model.text.symbols import Span
 from model.text.tokenizer import TargetText
+from model.translation.alignment import place_of
 
 
 def spans_of(text: str, *protected: str) -> list[Span]:

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from model.artifacts.bundle import Precision, read_manifest
+from model.artifacts.bundle import read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
+from model.artifacts.manifest import Precision
 from model.commands import train as train_command
 from model.decoding.native.packed import reason_not_supported
 from model.decoding.options import DecodingOptions

@@ -11,10 +11,10 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from model.artifacts.bundle import Bundle, Manifest, load_bundle
+from model.artifacts.bundle import Bundle, load_bundle
 from model.artifacts.loaded_network import LoadedNetwork
+from model.artifacts.manifest import Manifest
 from model.artifacts.pretrained import build_pretrained
-from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions
 from model.importing.importer import import_checkpoint
 from model.network.config import ModelConfig
@@ -22,7 +22,8 @@ from model.network.transformer import Transformer
 from model.text.glossary import GlossaryTerm
 from model.text.symbols import placeholder
 from model.text.tokenizer_training import learn_tokenizer
-from model.text_plan import Translation
+from model.translation.capabilities import Capabilities
+from model.translation.plan import Translation
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_marian
 

@@ -9,8 +9,8 @@ from model import DecodingOptions, Translator
 from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
-from model.sentence_codec import SourceSentence
-from model.text_pipeline import TextPipeline
+from model.translation.pipeline import TextPipeline
+from model.translation.reading import SourceSentence
 
 
 @pytest.mark.parametrize(

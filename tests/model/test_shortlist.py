@@ -32,7 +32,7 @@ from model.decoding.sentence import DecodingRequest
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError, ConfigError, DataError
 from model.network.transformer import Transformer
-from model.training.lexicon import ShortlistSettings, learn_for_model, learn_shortlist
+from model.training.shortlist import ShortlistSettings, learn_for_model, learn_shortlist
 from model.translator import Translator
 from tests.model.searches import PREFIXES
 from tests.model.test_export_and_bundle import rewrite

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.artifacts.bundle import Manifest
 from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
 from model.artifacts.export import export_bundle
+from model.artifacts.manifest import Manifest
 from model.errors import ArtifactError, ConfigError, DataError
 from model.network.quantised import int8_is_supported
 from model.scores import score

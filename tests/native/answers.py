@@ -10,8 +10,8 @@ from typing import Any, cast, get_args
 
 import torch
 
-from model.artifacts.bundle import Precision
 from model.artifacts.checkpoint import load_checkpoint
+from model.artifacts.manifest import Precision
 from model.artifacts.pretrained import PRETRAINED, pretrained_shortlist
 from model.artifacts.script import script
 from model.decoding.cohort import Vocabulary

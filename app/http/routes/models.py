@@ -13,7 +13,7 @@ from app.http.schemas.answers import CapabilitiesBody, LimitsBody, ModelBody, Mo
 from app.http.state import service_of, settings_of
 from app.models.registry import ServedModel
 from app.settings import Settings
-from model.capabilities import Capabilities
+from model.translation.capabilities import Capabilities
 
 router = APIRouter(tags=["translation"], route_class=json_route(needs(None)))
 

@@ -45,8 +45,8 @@ from app.telemetry.logs import log_fields
 from model.errors import EmptySource, InvalidMarkup, InvalidPrefix, MarkupNotKept, SeveralSentences
 
 if TYPE_CHECKING:
-    from model.confidence import Confidence
-    from model.text_plan import SpanUse
+    from model.translation.confidence import Confidence
+    from model.translation.plan import SpanUse
 
 router = APIRouter(
     tags=["translation"],

@@ -11,7 +11,7 @@ from app.serving.detection import Detection
 from model.network.heads import AttentionKind
 
 if TYPE_CHECKING:
-    from model.candidates import WrittenSearch
+    from model.translation.search_trace import WrittenSearch
 
 
 def _is_none(value: object) -> bool:

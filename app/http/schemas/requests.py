@@ -38,8 +38,8 @@ from model.decoding.options import (
     Scoring,
     TextFormat,
 )
-from model.digests import is_digest
 from model.network.heads import AttentionHead, AttentionKind
+from model.process.digests import is_digest
 from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
 

@@ -10,8 +10,8 @@ import pytest
 from model.bulk.rows import PlacedRow
 from model.bulk.worker import Worker
 from model.decoding.options import DecodingOptions
-from model.digests import file_digest
 from model.errors import ArtifactError
+from model.process.digests import file_digest
 from model.translator import Translator
 from tests.model.bulk.streams import a_job
 

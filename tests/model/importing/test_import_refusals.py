@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from model.__main__ import main
-from model.artifacts.bundle import Manifest
+from model.artifacts.manifest import Manifest
 from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError, ModelError
 from model.importing import importer

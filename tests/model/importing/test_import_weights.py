@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from model.__main__ import main
-from model.artifacts.bundle import Manifest, Precision, read_manifest
+from model.artifacts.bundle import read_manifest
+from model.artifacts.manifest import Manifest, Precision
 from model.decoding.options import DecodingOptions
 from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint

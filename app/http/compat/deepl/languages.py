@@ -14,8 +14,8 @@ from app.http.compat.deepl.documentation import body, errors, parameters, succes
 from app.http.compat.deepl.parameters import LanguagesParameters
 from app.http.compat.deepl.protocol import answer, read_asked, state_of
 from app.http.state import service_of
-from model.capabilities import Capabilities
 from model.languages import LanguagePairs, english_name, plain_code, standard_code
+from model.translation.capabilities import Capabilities
 
 router = APIRouter()
 

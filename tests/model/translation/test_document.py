@@ -16,7 +16,7 @@ from model.text.markup import MarkedUp, MarkupFormat
 from model.translator import Translator
 from tests.model.markup_documents import kept_sources
 from tests.model.test_protected_translation import told_model
-from tests.model.test_text_pipeline import answer, letter_by_letter, pipeline
+from tests.model.translation.test_pipeline import answer, letter_by_letter, pipeline
 
 GREEDY = DecodingOptions(decoding="greedy")
 HTML = DecodingOptions(decoding="greedy", format="html")

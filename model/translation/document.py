@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from model.alignment import AlignmentLink, word_links
-from model.confidence import Calibration, Confidence, Evidence, WordConfidence
 from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
-from model.sentence_codec import SourceSentence
-from model.term_use import TermUse
 from model.text.symbols import Span, shifted
-from model.text_plan import (
+from model.translation.alignment import AlignmentLink, word_links
+from model.translation.confidence import Calibration, Confidence, Evidence, WordConfidence
+from model.translation.plan import (
     Alternative,
     AnswerKey,
     AttendedSentence,
@@ -30,13 +28,15 @@ from model.text_plan import (
     mean_score,
     settle_all,
 )
+from model.translation.reading import SourceSentence
+from model.translation.terms import TermUse
 
 if TYPE_CHECKING:
     from model.text.markup import MarkedText, MarkedUp, OffsetMap, PlacedText
 
 
 class MarkupPlan:
-    """The plans of a document's texts as one plan; see :class:`model.text_plan.TextPlan`. Not thread-safe.
+    """The plans of a document's texts as one plan; see :class:`model.translation.plan.TextPlan`. Not thread-safe.
 
     Args:
         document: The document.

@@ -1,8 +1,8 @@
 """From the characters of a sentence to the tokens that a model reads, and from its output back to characters.
 
 A sentence that needs nothing special is encoded by the tokenizer alone. Where the model can be told more
-(:mod:`model.capabilities`), protected spans become placeholders, glossary terms stand beside their words, and a form of
-address stands at the start.
+(:mod:`model.translation.capabilities`), protected spans become placeholders, glossary terms stand beside their words,
+and a form of address stands at the start.
 """
 
 from __future__ import annotations
@@ -13,12 +13,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from model.alignment import place_of
-from model.capabilities import Capabilities
-from model.confidence import UNCALIBRATED, Calibration
 from model.decoding.options import DecodingOptions, Formality
 from model.languages import plain_code
-from model.target_prefix import read_prefix
 from model.text.case_folding import (
     begins_sentence,
     in_capitals,
@@ -60,6 +56,10 @@ from model.text.symbols import (
     with_replacements,
 )
 from model.text.tokenizer import TargetText, TextTokenizer, Tokenizer
+from model.translation.alignment import place_of
+from model.translation.capabilities import Capabilities
+from model.translation.confidence import UNCALIBRATED, Calibration
+from model.translation.target_prefix import read_prefix
 
 _FORMS: dict[Formality, str] = {"formal": FORMAL, "informal": INFORMAL}
 

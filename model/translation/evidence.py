@@ -15,27 +15,33 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from model.artifacts.bundle import Bundle
-from model.confidence import Evidence
-from model.text_pipeline import Plan
+from model.text.tokenizer import TextTokenizer
+from model.translation.confidence import Evidence
+from model.translation.pipeline import Plan
 
 Logits: TypeAlias = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Iterator[Tensor]]
 """Computes logits of given targets, as :meth:`model.decoding.backend.Backend.logits` does."""
 
 
 def collect_evidence(
-    bundle: Bundle, logits: Logits, plan: Plan, begin: int = 0, end: int | None = None
+    tokenizer: TextTokenizer,
+    logits: Logits,
+    plan: Plan,
+    begin: int = 0,
+    end: int | None = None,
+    *,
+    max_tokens_back: int | None,
 ) -> list[Evidence]:
     """The evidence of sentences of a text.
 
     Args:
-        bundle: The model that translated it.
-        logits: Computes its logits.
+        tokenizer: Of the model that translated it.
+        logits: Computes the model's logits.
         plan: The text; all its sentences have answers.
         begin: Index of the first sentence.
         end: Index after the last sentence; None for all that follow.
+        max_tokens_back: Longest source the model reads when it translates back; None if it does not translate back.
     """
-    tokenizer = bundle.tokenizer
     sentences = plan.sentences[begin:end]
     sources, targets, answers = [], [], []
     for sentence, hypothesis in zip(sentences, plan.hypotheses[begin:end], strict=True):
@@ -44,7 +50,9 @@ def collect_evidence(
         targets.append([*hypothesis.token_ids, *closing])
         answers.append(tokenizer.decode(hypothesis.token_ids))
     log_probs = target_log_probs(logits, tokenizer.start_id, sources, targets, plan.forced_ids)
-    gains = _gains(bundle, logits, sources, answers, plan.source, plan.target) if translates_back(bundle) else None
+    gains = None
+    if max_tokens_back is not None:
+        gains = _gains(tokenizer, logits, sources, answers, plan.source, plan.target, max_tokens_back)
     return [
         Evidence(
             log_probs[index],
@@ -54,14 +62,6 @@ def collect_evidence(
         )
         for index, sentence in enumerate(sentences)
     ]
-
-
-def translates_back(bundle: Bundle) -> bool:
-    """Whether a model has the opposite of each of its pairs, and one vocabulary for sources and targets."""
-    directions = bundle.manifest.directions
-    return bool(bundle.manifest.architecture.get("share_embeddings")) and all(
-        (target, source) in directions for source, target in directions.pairs
-    )
 
 
 def target_log_probs(
@@ -94,27 +94,33 @@ def target_log_probs(
 
 
 def _gains(
-    bundle: Bundle, logits: Logits, sources: Sequence[list[int]], answers: Sequence[str], source: str, target: str
+    tokenizer: TextTokenizer,
+    logits: Logits,
+    sources: Sequence[list[int]],
+    answers: Sequence[str],
+    source: str,
+    target: str,
+    max_tokens: int,
 ) -> list[Tensor]:
     """How much more probable each source token is given the translation than given nothing, in nats.
 
     Args:
-        bundle: A model that translates back.
-        logits: Computes its logits.
+        tokenizer: Of the model.
+        logits: Computes the model's logits.
         sources: Token ids of the sentences, markers included.
         answers: Their translations.
         source: The language of the sentences.
         target: The language of the translations.
+        max_tokens: Longest source the model reads.
 
     Returns:
         For each sentence (S,); markers, which no translation is made of, have infinity.
     """
-    tokenizer = bundle.tokenizer
     markers = {*tokenizer.encode("", target, source), *tokenizer.never_generated}
     columns = [[index for index, token_id in enumerate(ids) if token_id not in markers] for ids in sources]
     targets = [[ids[index] for index in chosen] for ids, chosen in zip(sources, columns, strict=True)]
     # A translation that was cut may have more tokens than the encoder has positions, once it is encoded.
-    given = [tokenizer.encode(answer, source, target)[: bundle.manifest.max_target_tokens] for answer in answers]
+    given = [tokenizer.encode(answer, source, target)[:max_tokens] for answer in answers]
     nothing = [tokenizer.encode("", source, target)] * len(answers)
     forced_ids = tokenizer.forced_ids(source)
     with_answer = target_log_probs(logits, tokenizer.start_id, given, targets, forced_ids)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from model.artifacts.bundle import Manifest
+from model.artifacts.manifest import Manifest
 from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality
-from model.sentence_codec import SentenceCodec, SourceSentence
 from model.text.glossary import GlossaryTerm
 from model.text.symbols import Span, Symbol
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
+from model.translation.capabilities import Capabilities
+from model.translation.reading import SentenceCodec, SourceSentence
 
 TEXT = [
     "the red cat sees the old dog.",

@@ -66,7 +66,7 @@ NOTHING_TRANSLATED = Confidence(1.0, (), ())
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a model says about one sentence and its translation (:mod:`model.evidence`).
+    """What a model says about one sentence and its translation (:mod:`model.translation.evidence`).
 
     Args:
         log_probs: Log-probability of each token of the translation, and of the end token unless it was cut, (T,).

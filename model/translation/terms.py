@@ -9,11 +9,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from model.alignment import counterpart
-from model.sentence_codec import SourceTerm
 from model.text.glossary import places_of
 from model.text.placeholders import TargetSentence
 from model.text.symbols import Span, overlaps, shifted
+from model.translation.alignment import counterpart
+from model.translation.reading import SourceTerm
 
 TermStatus = Literal["used", "replaced", "missing"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import ArtifactError
-from model.training.word_alignment import WordLexicon
+from model.training.word_lexicon import WordLexicon
 
 WORDS = {"house": "Haus", "tree": "Baum", "dog": "Hund", "green": "grün", "small": "klein", "sees": "sieht"}
 PAIRS = [(f"{a} {b} {c}.", f"{WORDS[c]} {WORDS[a]} {WORDS[b]}.") for a, b, c in itertools.permutations(WORDS, 3)]

@@ -1,7 +1,7 @@
 """The text side of translation: split, fold case, tokenise, decide what to decode again, and join.
 
-A :class:`model.text_plan.TextPlan` lists the sentences to decode and takes their outcomes. Its caller decodes them, by
-any means::
+A :class:`model.translation.plan.TextPlan` lists the sentences to decode and takes their outcomes. Its caller decodes
+them, by any means::
 
     plan = pipeline.prepare(text, "en", "de", options)
     while plan.pending:
@@ -22,15 +22,15 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
-from model.markup_plan import MarkupPlan
-from model.sentence_codec import SentenceCodec, SourceSentence
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines
 from model.text.placeholders import masked, outside
 from model.text.protection import joined_spans
 from model.text.segmentation import split_text
 from model.text.symbols import Span, after_span
 from model.text.tokenizer import TextTokenizer
-from model.text_plan import TextPlan
+from model.translation.document import MarkupPlan
+from model.translation.plan import TextPlan
+from model.translation.reading import SentenceCodec, SourceSentence
 
 Plan = TextPlan | MarkupPlan
 """What :meth:`TextPipeline.prepare` makes of a text."""

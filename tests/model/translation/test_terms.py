@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from model.sentence_codec import SourceTerm
-from model.term_use import TermUse, find_uses, put_terms
 from model.text.placeholders import TargetSentence
 from model.text.symbols import Span
+from model.translation.reading import SourceTerm
+from model.translation.terms import TermUse, find_uses, put_terms
 
 
 def words(text: str) -> list[Span]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from model.errors import ArtifactError
 from model.text.symbols import Span
 from model.training.corpus import Pair
-from model.training.lexicon import translation_shares
+from model.training.shortlist import translation_shares
 
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*")
 _SEEN_AT_LEAST = 3

@@ -11,18 +11,18 @@ from typing import Protocol
 
 from torch import Tensor
 
-from model.alignment import AlignmentLink, sentence_links
-from model.candidates import WrittenSearch, written_search
-from model.confidence import Confidence, Evidence, WordConfidence, word_confidences, word_gains
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
 from model.decoding.repetition_guard import guarded
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
-from model.sentence_codec import SentenceCodec, SourceSentence
-from model.term_use import TermUse, find_uses, put_terms
 from model.text.placeholders import TargetSentence
 from model.text.segmentation import join_text
 from model.text.symbols import Span, shifted
+from model.translation.alignment import AlignmentLink, sentence_links
+from model.translation.confidence import Confidence, Evidence, WordConfidence, word_confidences, word_gains
+from model.translation.reading import SentenceCodec, SourceSentence
+from model.translation.search_trace import WrittenSearch, written_search
+from model.translation.terms import TermUse, find_uses, put_terms
 
 MustRetry = Callable[[str, SourceSentence, Hypothesis, DecodingOptions], bool]
 """Whether a sentence has to be decoded again, by its text, its tokens, its hypothesis and its options."""

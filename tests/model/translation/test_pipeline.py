@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.alignment import AlignmentLink, sentence_links
-from model.capabilities import Capabilities
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import guarded
 from model.errors import DecodingError, EmptySource, SeveralSentences, SourceTooLong
-from model.sentence_codec import SentenceCodec
 from model.text.glossary import GlossaryTerm
-from model.text_pipeline import TextPipeline
-from model.text_plan import AttendedSentence, TextPlan, settle_all
+from model.translation.alignment import AlignmentLink, sentence_links
+from model.translation.capabilities import Capabilities
+from model.translation.pipeline import TextPipeline
+from model.translation.plan import AttendedSentence, TextPlan, settle_all
+from model.translation.reading import SentenceCodec
 from tests.app.fakes import FakeTokenizer
 
 OPTIONS = DecodingOptions(decoding="greedy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.decoding.options import Search
-from model.sentence_codec import SentenceCodec, SourceSentence
+from model.translation.reading import SentenceCodec, SourceSentence
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ from torch import Tensor
 
 from model import DecodingOptions, Translator
 from model.artifacts.bundle import Bundle, load_bundle
-from model.confidence import (
+from model.decoding.eager import forced
+from model.decoding.options import Hypothesis
+from model.errors import ArtifactError
+from model.translation.confidence import (
     NOTHING_TRANSLATED,
     UNCALIBRATED,
     Calibration,
@@ -22,10 +25,7 @@ from model.confidence import (
     word_confidences,
     word_gains,
 )
-from model.decoding.eager import forced
-from model.decoding.options import Hypothesis
-from model.errors import ArtifactError
-from model.text_plan import Translation
+from model.translation.plan import Translation
 
 TEXT = "red cat sees old dog."
 

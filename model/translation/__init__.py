@@ -1,0 +1,1 @@
+"""From texts to sentences of tokens, and from decoded tokens to translations."""
