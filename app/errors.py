@@ -1,59 +1,6 @@
-"""Errors of the service, and the one table that says which error is which problem on the wire.
+"""Errors of the service; each class says which HTTP problem it is on the wire.
 
-::
-
-    ServiceError
-    ├─ QueueFull             too many sentences are waiting                  429  Retry-After
-    ├─ DeadlineUnreachable   the request would miss its deadline             429  Retry-After
-    ├─ NotReady              loading, nothing loaded, draining, failed, hung, ended  503  Retry-After
-    ├─ DeadlineExceeded      the request took longer than it may             504
-    ├─ InferenceFailed       the model raised an unexpected error            500  detail hidden
-    ├─ BodyTooLarge          the body has more bytes than accepted           413
-    ├─ BodiesTooLarge        all bodies together have more than fits memory  503  Retry-After
-    ├─ RequestTooSlow        the request did not arrive in time              408
-    ├─ UnsupportedMediaType  the body is not JSON                            415
-    ├─ NotAcceptable         the client accepts no form of the answer        406
-    ├─ MalformedBody         the body cannot be parsed as JSON               400
-    ├─ InvalidRequest        fields are missing, unknown or wrong            422  lists them
-    ├─ LimitExceeded         more than an operator allows in one request     422  lists it
-    ├─ LanguageNotDetected   source is auto, and no loaded language fits     422
-    ├─ DetectedPairNotServed source is auto, and its pair is not loaded      422
-    ├─ Unauthorized          an admin route without its token                401  WWW-Authenticate
-    ├─ HostRefused           the header Host has a name that is not allowed  403
-    ├─ CrossSiteRefused      a page of another site sent the request         403
-    ├─ KeyRequired           keys are on, and the request has none           401  WWW-Authenticate
-    ├─ KeyBehindBody         its key would be behind too much of the body    401  WWW-Authenticate
-    ├─ InvalidKey            the key is wrong, expired or revoked            401  WWW-Authenticate
-    ├─ ScopeMissing          the key may not use this route                  403
-    ├─ RateLimited           more requests a minute than the caller may      429  Retry-After
-    ├─ ConcurrencyExceeded   more sentences at a time than the key may       429  Retry-After
-    ├─ QuotaExceeded         more characters a month than the key may        429  Retry-After
-    ├─ InvalidIdempotencyKey an Idempotency-Key that is odd, or not new      422
-    ├─ AccountsUnavailable   the database of the keys cannot be used         503  Retry-After
-    ├─ BundleNotFound        a bundle to load does not exist                 404
-    ├─ BundleOutside         a bundle to load is outside the allowed folders 422
-    ├─ BundleRefused         a bundle to load is bad, or needs another device 422
-    ├─ ModelAlreadyLoaded    a model of this name is loaded                  409
-    ├─ UnknownModel          a model to unload is not loaded                 404
-    ├─ GlossaryNotFound      no stored glossary has the id                   404
-    ├─ GlossaryPairMissing   a stored glossary has no terms for the pair     422
-    ├─ InvalidGlossary       terms that cannot be stored, or used            422
-    ├─ GlossaryStoreFull     no more glossaries or terms can be stored       409
-    ├─ InvalidParameter      a value that a compatible protocol refuses      400
-    ├─ KeyMissing            a compatible protocol needs a key, any one      403
-    ├─ MalformedForm         the body cannot be parsed as a form             400
-    ├─ StorageFull           there is no room left to store something        507
-    ├─ StorageUnavailable    what is stored cannot be read or written        503  Retry-After
-    ├─ DocumentTooLarge      a document has more bytes than accepted         413
-    ├─ UnsupportedDocument   there is no format for the file's name          415
-    ├─ DocumentRefused       a document is broken or dangerous               422
-    ├─ DocumentTooComplex    a document takes too much time or memory        422
-    ├─ DocumentsFull         too many documents are kept                     429  Retry-After
-    ├─ DocumentNotFound      no such document, or no longer                  404
-    ├─ DocumentNotDone       the result of a document is not there yet       409
-    ├─ NotFound              no such path                                    404
-    └─ MethodNotAllowed      the path has other methods                      405
-    SettingsError            a wrong setting; it ends the start and never reaches a client
+A new error is a class with its code, status and title. Those of :mod:`model.errors` are in :data:`PROBLEMS` below.
 """
 
 from __future__ import annotations
@@ -76,11 +23,69 @@ MAX_ERROR_BYTES = 16_000
 """Bytes of the JSON body of an error."""
 
 
+@dataclass(frozen=True)
+class ProblemRow:
+    """How one kind of error is answered.
+
+    Args:
+        code: Stable name for programs.
+        status: HTTP status.
+        title: Short summary for people, the same for every occurrence.
+        show_detail: Whether the error's own message is sent.
+        retry_after: Whether the answer has a ``Retry-After`` header, with the error's ``retry_after_s``.
+        challenge: The ``WWW-Authenticate`` header, if the answer has one.
+    """
+
+    code: str
+    status: int
+    title: str
+    show_detail: bool = True
+    retry_after: bool = False
+    challenge: str | None = None
+
+
+PROBLEMS: dict[type[Exception], ProblemRow] = {
+    model_errors.EmptySource: ProblemRow("empty_source", 422, "The text is empty"),
+    model_errors.SourceTooLong: ProblemRow("source_too_long", 422, "The sentence is too long"),
+    model_errors.TargetTooLong: ProblemRow("target_too_long", 422, "The given translation is too long"),
+    model_errors.SeveralSentences: ProblemRow("several_sentences", 422, "One sentence was expected"),
+    model_errors.InvalidPrefix: ProblemRow("invalid_prefix", 422, "The translation cannot begin with this text"),
+    model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
+    model_errors.UnsupportedFormality: ProblemRow(
+        "unsupported_formality", 422, "The model cannot be told the form of address"
+    ),
+    model_errors.UnknownHead: ProblemRow("unknown_head", 422, "The model has no such attention head"),
+    model_errors.InvalidPattern: ProblemRow("invalid_pattern", 422, "A pattern of protected spans cannot be used"),
+    model_errors.InvalidMarkup: ProblemRow("invalid_markup", 422, "The document cannot be parsed"),
+    model_errors.MarkupNotKept: ProblemRow("markup_not_kept", 500, "The markup could not be kept", show_detail=False),
+    model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
+    model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),
+}
+"""Every error that a request may end in: those of the model, and each class of the service as it is defined."""
+
+
 class ServiceError(Exception):
-    """The root: everything ``app`` raises on purpose to refuse a request. They can be sent to other processes."""
+    """The root: everything ``app`` raises on purpose to refuse a request. They can be sent to other processes.
+
+    A class without a code of its own is answered as its base class is.
+    """
 
     retry_after_s: float | None = None
     """Seconds after which a retry may succeed."""
+
+    def __init_subclass__(
+        cls,
+        code: str | None = None,
+        status: int = 500,
+        title: str = "",
+        show_detail: bool = True,
+        retry_after: bool = False,
+        challenge: str | None = None,
+    ) -> None:
+        """Define a problem; see :class:`ProblemRow`."""
+        super().__init_subclass__()
+        if code is not None:
+            PROBLEMS[cls] = ProblemRow(code, status, title, show_detail, retry_after, challenge)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return model_errors.restored, (type(self), self.args, self.__dict__)
@@ -90,7 +95,7 @@ class SettingsError(Exception):
     """A setting is unknown or out of bounds; the process does not start."""
 
 
-class QueueFull(ServiceError):
+class QueueFull(ServiceError, code="queue_full", status=429, title="Too many sentences are waiting", retry_after=True):
     """Too many sentences are waiting for the model.
 
     Args:
@@ -108,7 +113,13 @@ class QueueFull(ServiceError):
         self.retry_after_s = retry_after_s
 
 
-class DeadlineUnreachable(ServiceError):
+class DeadlineUnreachable(
+    ServiceError,
+    code="deadline_unreachable",
+    status=429,
+    title="The request would take too long at present",
+    retry_after=True,
+):
     """A request would probably not be finished before its deadline, so it is not begun.
 
     Args:
@@ -130,7 +141,7 @@ class DeadlineUnreachable(ServiceError):
         self.retry_after_s = retry_after_s
 
 
-class NotReady(ServiceError):
+class NotReady(ServiceError, code="not_ready", status=503, title="The service is not ready", retry_after=True):
     """The service does not take requests.
 
     Args:
@@ -156,7 +167,7 @@ class NotReady(ServiceError):
         self.reason = reason
 
 
-class DeadlineExceeded(ServiceError):
+class DeadlineExceeded(ServiceError, code="deadline_exceeded", status=504, title="The request took too long"):
     """A request took longer than ``deadline_s`` seconds and was stopped."""
 
     def __init__(self, deadline_s: float) -> None:
@@ -166,21 +177,23 @@ class DeadlineExceeded(ServiceError):
         )
 
 
-class InferenceFailed(ServiceError):
+class InferenceFailed(ServiceError, code="inference_failed", status=500, title="The model failed", show_detail=False):
     """The model raised an unexpected error; the log has it."""
 
     def __init__(self) -> None:
         super().__init__("The model failed on this text; the operator finds the reason in the log.")
 
 
-class BodyTooLarge(ServiceError):
+class BodyTooLarge(ServiceError, code="body_too_large", status=413, title="The body is too large"):
     """The request body has more than ``limit`` bytes."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The body is larger than {limit} bytes; send fewer or shorter texts in one request.")
 
 
-class BodiesTooLarge(ServiceError):
+class BodiesTooLarge(
+    ServiceError, code="bodies_too_large", status=503, title="Too much is being received", retry_after=True
+):
     """The bodies of all requests that are received or in work would have more than ``limit`` bytes."""
 
     retry_after_s = 2.0
@@ -192,7 +205,7 @@ class BodiesTooLarge(ServiceError):
         )
 
 
-class RequestTooSlow(ServiceError):
+class RequestTooSlow(ServiceError, code="request_too_slow", status=408, title="The request came too slowly"):
     """A request did not arrive within ``limit_s`` seconds, and one for each ``bytes_per_s`` bytes of it."""
 
     def __init__(self, limit_s: float, bytes_per_s: int) -> None:
@@ -202,29 +215,31 @@ class RequestTooSlow(ServiceError):
         )
 
 
-class UnsupportedMediaType(ServiceError):
+class UnsupportedMediaType(
+    ServiceError, code="unsupported_media_type", status=415, title="The body is of the wrong type"
+):
     """The Content-Type is ``given``, and the route reads only those ``accepted``."""
 
     def __init__(self, given: str, accepted: Sequence[str]) -> None:
         super().__init__(f"Content-Type is {given!r}; send {' or '.join(accepted)}.")
 
 
-class NotAcceptable(ServiceError):
+class NotAcceptable(ServiceError, code="not_acceptable", status=406, title="No acceptable form of the answer"):
     """The Accept header is ``given``, and the route answers only with those ``accepted``."""
 
     def __init__(self, given: str, accepted: Sequence[str]) -> None:
         super().__init__(f"Accept is {given!r}; this route answers with {', '.join(accepted)}.")
 
 
-class MalformedBody(ServiceError):
+class MalformedBody(ServiceError, code="malformed_body", status=400, title="The body is no JSON"):
     """The body cannot be parsed as JSON; the message says where."""
 
 
-class MalformedForm(ServiceError):
+class MalformedForm(ServiceError, code="malformed_form", status=400, title="The body is no form"):
     """The body cannot be parsed as a multipart form; the message says why."""
 
 
-class NotFound(ServiceError):
+class NotFound(ServiceError, code="not_found", status=404, title="There is no such path"):
     """There is no path ``path``; those in ``close`` are similar."""
 
     def __init__(self, path: str, close: Sequence[str]) -> None:
@@ -232,7 +247,7 @@ class NotFound(ServiceError):
         super().__init__(f"There is no path {path[:200]!r}; {hint}")
 
 
-class MethodNotAllowed(ServiceError):
+class MethodNotAllowed(ServiceError, code="method_not_allowed", status=405, title="The path does not take this method"):
     """The path exists, but not with this method."""
 
     def __init__(self, method: str, path: str) -> None:
@@ -261,7 +276,7 @@ class FieldProblem:
         return {key: value for key, value in known.items() if value is not None}
 
 
-class InvalidRequest(ServiceError):
+class InvalidRequest(ServiceError, code="invalid_request", status=422, title="The request has wrong fields"):
     """Fields are missing, unknown or wrong; ``problems`` are all of them, or the first ``MAX_PROBLEMS``."""
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
@@ -269,7 +284,7 @@ class InvalidRequest(ServiceError):
         self.problems = tuple(problems[:MAX_PROBLEMS])
 
 
-class LimitExceeded(ServiceError):
+class LimitExceeded(ServiceError, code="limit_exceeded", status=422, title="The request asks for too much"):
     """A request asks for more than the operator allows.
 
     Args:
@@ -284,7 +299,7 @@ class LimitExceeded(ServiceError):
         self.problems = (FieldProblem(field, f"at most {bound} are allowed: {what}", value, bound),)
 
 
-class LanguageNotDetected(ServiceError):
+class LanguageNotDetected(ServiceError, code="language_not_detected", status=422, title="The language cannot be told"):
     """``source`` is ``auto``, and no loaded language is detected: none has the text's letters. ``pairs`` are loaded."""
 
     def __init__(self, pairs: LanguagePairs) -> None:
@@ -294,7 +309,9 @@ class LanguageNotDetected(ServiceError):
         )
 
 
-class DetectedPairNotServed(ServiceError):
+class DetectedPairNotServed(
+    ServiceError, code="detected_pair_not_served", status=422, title="The detected pair is not served"
+):
     """``source`` is ``auto``, and no single pair translates from the detected language to the target.
 
     Args:
@@ -313,14 +330,20 @@ class DetectedPairNotServed(ServiceError):
         self.language = language
 
 
-class Unauthorized(ServiceError):
+class Unauthorized(
+    ServiceError,
+    code="unauthorized",
+    status=401,
+    title="The admin token is missing or wrong",
+    challenge='Bearer realm="verso"',
+):
     """An admin route was requested without its token, or with a wrong one."""
 
     def __init__(self) -> None:
         super().__init__("This route needs the header 'Authorization: Bearer TOKEN', with the operator's token.")
 
 
-class HostRefused(ServiceError):
+class HostRefused(ServiceError, code="host_refused", status=403, title="The host is not allowed"):
     """The header ``Host`` is ``given``, and the operator has not allowed it; or there are several of it."""
 
     def __init__(self, given: str) -> None:
@@ -330,7 +353,9 @@ class HostRefused(ServiceError):
         )
 
 
-class CrossSiteRefused(ServiceError):
+class CrossSiteRefused(
+    ServiceError, code="cross_site_refused", status=403, title="Pages of other sites are not allowed"
+):
     """A browser says that a page of another site, ``origin``, sent the request; None if it does not say which."""
 
     def __init__(self, origin: str | None) -> None:
@@ -341,14 +366,18 @@ class CrossSiteRefused(ServiceError):
         )
 
 
-class KeyRequired(ServiceError):
+class KeyRequired(
+    ServiceError, code="key_required", status=401, title="A key is needed", challenge='Bearer realm="verso"'
+):
     """Callers need a key, and a request has none."""
 
     def __init__(self) -> None:
         super().__init__("This service needs a key: send the header 'Authorization: Bearer KEY'.")
 
 
-class KeyBehindBody(ServiceError):
+class KeyBehindBody(
+    ServiceError, code="key_behind_body", status=401, title="A key is needed", challenge='Bearer realm="verso"'
+):
     """Callers need a key, and there is none in the header, the query or the first ``limit`` bytes of the body."""
 
     def __init__(self, limit: int) -> None:
@@ -358,7 +387,13 @@ class KeyBehindBody(ServiceError):
         )
 
 
-class InvalidKey(ServiceError):
+class InvalidKey(
+    ServiceError,
+    code="invalid_key",
+    status=401,
+    title="The key cannot be used",
+    challenge='Bearer realm="verso", error="invalid_token"',
+):
     """A key cannot be used.
 
     Args:
@@ -369,14 +404,14 @@ class InvalidKey(ServiceError):
         super().__init__(f"The key is {reason}; ask the operator for another one.")
 
 
-class ScopeMissing(ServiceError):
+class ScopeMissing(ServiceError, code="scope_missing", status=403, title="The key may not do this"):
     """A key has the scopes ``given``, and the route needs the scope ``needed``."""
 
     def __init__(self, needed: str, given: Sequence[str]) -> None:
         super().__init__(f"The key may use: {', '.join(given) or 'nothing'}; this route needs the scope {needed!r}.")
 
 
-class RateLimited(ServiceError):
+class RateLimited(ServiceError, code="rate_limited", status=429, title="Too many requests a minute", retry_after=True):
     """A caller sends more requests a minute than allowed.
 
     Args:
@@ -389,7 +424,13 @@ class RateLimited(ServiceError):
         self.retry_after_s = retry_after_s
 
 
-class ConcurrencyExceeded(ServiceError):
+class ConcurrencyExceeded(
+    ServiceError,
+    code="concurrency_exceeded",
+    status=429,
+    title="Too many sentences of this key at a time",
+    retry_after=True,
+):
     """A key has more sentences in translation than allowed.
 
     Args:
@@ -407,7 +448,9 @@ class ConcurrencyExceeded(ServiceError):
         )
 
 
-class QuotaExceeded(ServiceError):
+class QuotaExceeded(
+    ServiceError, code="quota_exceeded", status=429, title="The key's characters are used up", retry_after=True
+):
     """A key has no characters left in this month.
 
     Args:
@@ -425,11 +468,15 @@ class QuotaExceeded(ServiceError):
         self.retry_after_s = retry_after_s
 
 
-class InvalidIdempotencyKey(ServiceError):
+class InvalidIdempotencyKey(
+    ServiceError, code="invalid_idempotency_key", status=422, title="The Idempotency-Key cannot be used"
+):
     """An ``Idempotency-Key`` is malformed, or was sent with another request; the message says which."""
 
 
-class AccountsUnavailable(ServiceError):
+class AccountsUnavailable(
+    ServiceError, code="accounts_unavailable", status=503, title="Keys cannot be checked", retry_after=True
+):
     """The database of keys and usage cannot be read or written; the log has the reason."""
 
     retry_after_s = 5.0
@@ -438,7 +485,7 @@ class AccountsUnavailable(ServiceError):
         super().__init__("Keys and usage cannot be read or written now, so nothing is answered; try again in 5 s.")
 
 
-class BundleNotFound(ServiceError):
+class BundleNotFound(ServiceError, code="bundle_not_found", status=404, title="There is no such bundle"):
     """There is no bundle ``file`` to load; ``there`` are those that exist."""
 
     def __init__(self, file: str, there: Sequence[str]) -> None:
@@ -446,7 +493,9 @@ class BundleNotFound(ServiceError):
         super().__init__(f"There is no bundle {file[:200]!r}; there are: {listed}.")
 
 
-class BundleOutside(ServiceError):
+class BundleOutside(
+    ServiceError, code="bundle_outside", status=422, title="The bundle lies outside of the folders allowed"
+):
     """The bundle ``file`` is outside the folders that bundles may be loaded from; a bundle is a program."""
 
     def __init__(self, file: str) -> None:
@@ -456,35 +505,37 @@ class BundleOutside(ServiceError):
         )
 
 
-class BundleRefused(ServiceError):
+class BundleRefused(ServiceError, code="bundle_refused", status=422, title="The bundle cannot be served"):
     """A bundle cannot be served: it is damaged, foreign, has another digest than expected, or needs another device.
 
     The message is that of the error the bundle was refused with.
     """
 
 
-class ModelAlreadyLoaded(ServiceError):
+class ModelAlreadyLoaded(ServiceError, code="model_already_loaded", status=409, title="A model of this name is loaded"):
     """The bundle to load has the name of a model that is loaded."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"A model called {name!r} is loaded already; unload it first.")
 
 
-class UnknownModel(ServiceError):
+class UnknownModel(ServiceError, code="unknown_model", status=404, title="No such model is loaded"):
     """The model ``name`` to unload is not among those ``loaded``."""
 
     def __init__(self, name: str, loaded: Sequence[str]) -> None:
         super().__init__(f"No model called {name[:200]!r} is loaded; loaded are: {', '.join(loaded) or 'none'}.")
 
 
-class GlossaryNotFound(ServiceError):
+class GlossaryNotFound(ServiceError, code="glossary_not_found", status=404, title="There is no such glossary"):
     """No stored glossary has the id ``glossary_id``."""
 
     def __init__(self, glossary_id: str) -> None:
         super().__init__(f"There is no glossary {glossary_id[:100]!r}.")
 
 
-class GlossaryPairMissing(ServiceError):
+class GlossaryPairMissing(
+    ServiceError, code="glossary_pair_missing", status=422, title="The glossary has no terms for these languages"
+):
     """A stored glossary has no terms, or those of several pairs, for the languages of a request.
 
     Args:
@@ -500,22 +551,26 @@ class GlossaryPairMissing(ServiceError):
         )
 
 
-class InvalidGlossary(ServiceError):
+class InvalidGlossary(
+    ServiceError, code="invalid_glossary", status=422, title="The terms of the glossary cannot be used"
+):
     """The terms of a glossary cannot be stored, or not be used for a request; the message says why."""
 
 
-class GlossaryStoreFull(ServiceError):
+class GlossaryStoreFull(ServiceError, code="glossary_store_full", status=409, title="No more glossaries can be stored"):
     """No more glossaries, or no more terms, can be stored; ``bound`` says how many."""
 
     def __init__(self, bound: str) -> None:
         super().__init__(f"The glossary cannot be stored: {bound}; delete some.")
 
 
-class InvalidParameter(ServiceError):
+class InvalidParameter(
+    ServiceError, code="invalid_parameter", status=400, title="A parameter has a value that is not supported"
+):
     """A compatible protocol refuses the value of a parameter; the message is in the words of that protocol."""
 
 
-class KeyMissing(ServiceError):
+class KeyMissing(ServiceError, code="key_missing", status=403, title="A key is missing"):
     """A request of a compatible protocol has no key.
 
     Args:
@@ -527,14 +582,16 @@ class KeyMissing(ServiceError):
         super().__init__(f"Authorization failed: send the header 'Authorization: DeepL-Auth-Key KEY'{hint}.")
 
 
-class DocumentTooLarge(ServiceError):
+class DocumentTooLarge(ServiceError, code="document_too_large", status=413, title="The document is too large"):
     """A document has more than ``limit`` bytes."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The document is larger than {limit} bytes; send it in parts.")
 
 
-class UnsupportedDocument(ServiceError):
+class UnsupportedDocument(
+    ServiceError, code="unsupported_document", status=415, title="Documents of this kind are not supported"
+):
     """There is no format for a file whose name ends in ``suffix``; there are those in ``supported``."""
 
     def __init__(self, suffix: str, supported: Sequence[str]) -> None:
@@ -542,11 +599,11 @@ class UnsupportedDocument(ServiceError):
         super().__init__(f"The name of the file {given}; supported are: {', '.join(supported)}.")
 
 
-class DocumentRefused(ServiceError):
+class DocumentRefused(ServiceError, code="document_refused", status=422, title="The document cannot be translated"):
     """A document is broken, dangerous, or of another kind than its name says; the message says which."""
 
 
-class DocumentTooComplex(ServiceError):
+class DocumentTooComplex(ServiceError, code="document_too_complex", status=422, title="The document is too complex"):
     """Reading or writing a document takes more memory or time than is allowed for its size.
 
     Args:
@@ -559,7 +616,9 @@ class DocumentTooComplex(ServiceError):
         self.reason = reason
 
 
-class DocumentsFull(ServiceError):
+class DocumentsFull(
+    ServiceError, code="documents_full", status=429, title="Too many documents are kept", retry_after=True
+):
     """As many documents are kept as may be.
 
     Args:
@@ -577,14 +636,16 @@ class DocumentsFull(ServiceError):
         self.retry_after_s = retry_after_s
 
 
-class StorageFull(ServiceError):
+class StorageFull(ServiceError, code="storage_full", status=507, title="There is no room left on the disk"):
     """The disk cannot hold any more documents or glossaries."""
 
     def __init__(self) -> None:
         super().__init__("There is no room left on the disk; delete what is no longer needed, or try again later.")
 
 
-class StorageUnavailable(ServiceError):
+class StorageUnavailable(
+    ServiceError, code="storage_unavailable", status=503, title="The disk cannot be used", retry_after=True
+):
     """Documents or glossaries cannot be read or written; the log has the reason."""
 
     retry_after_s = 30.0
@@ -593,117 +654,19 @@ class StorageUnavailable(ServiceError):
         super().__init__("Documents and glossaries cannot be read or written now; try again in 30 s.")
 
 
-class DocumentNotFound(ServiceError):
+class DocumentNotFound(ServiceError, code="document_not_found", status=404, title="There is no such document"):
     """There is no document with the id ``given``."""
 
     def __init__(self, given: str) -> None:
         super().__init__(f"There is no document {given[:64]!r}; documents are deleted after a day.")
 
 
-class DocumentNotDone(ServiceError):
+class DocumentNotDone(ServiceError, code="document_not_done", status=409, title="The document is not translated yet"):
     """The result of a document is asked for, which has the status ``status``."""
 
     def __init__(self, status: str) -> None:
         super().__init__(f"The document's status is {status!r}; with partial=true you get what is translated so far.")
 
-
-@dataclass(frozen=True)
-class ProblemRow:
-    """How one kind of error is answered.
-
-    Args:
-        code: Stable name for programs.
-        status: HTTP status.
-        title: Short summary for people, the same for every occurrence.
-        show_detail: Whether the error's own message is sent.
-        retry_after: Whether the answer has a ``Retry-After`` header, with the error's ``retry_after_s``.
-        challenge: The ``WWW-Authenticate`` header, if the answer has one.
-    """
-
-    code: str
-    status: int
-    title: str
-    show_detail: bool = True
-    retry_after: bool = False
-    challenge: str | None = None
-
-
-PROBLEMS: dict[type[Exception], ProblemRow] = {
-    MalformedBody: ProblemRow("malformed_body", 400, "The body is no JSON"),
-    MalformedForm: ProblemRow("malformed_form", 400, "The body is no form"),
-    Unauthorized: ProblemRow(
-        "unauthorized", 401, "The admin token is missing or wrong", challenge='Bearer realm="verso"'
-    ),
-    HostRefused: ProblemRow("host_refused", 403, "The host is not allowed"),
-    CrossSiteRefused: ProblemRow("cross_site_refused", 403, "Pages of other sites are not allowed"),
-    KeyRequired: ProblemRow("key_required", 401, "A key is needed", challenge='Bearer realm="verso"'),
-    KeyBehindBody: ProblemRow("key_behind_body", 401, "A key is needed", challenge='Bearer realm="verso"'),
-    InvalidKey: ProblemRow(
-        "invalid_key", 401, "The key cannot be used", challenge='Bearer realm="verso", error="invalid_token"'
-    ),
-    ScopeMissing: ProblemRow("scope_missing", 403, "The key may not do this"),
-    RateLimited: ProblemRow("rate_limited", 429, "Too many requests a minute", retry_after=True),
-    ConcurrencyExceeded: ProblemRow(
-        "concurrency_exceeded", 429, "Too many sentences of this key at a time", retry_after=True
-    ),
-    QuotaExceeded: ProblemRow("quota_exceeded", 429, "The key's characters are used up", retry_after=True),
-    InvalidIdempotencyKey: ProblemRow("invalid_idempotency_key", 422, "The Idempotency-Key cannot be used"),
-    AccountsUnavailable: ProblemRow("accounts_unavailable", 503, "Keys cannot be checked", retry_after=True),
-    InvalidParameter: ProblemRow("invalid_parameter", 400, "A parameter has a value that is not supported"),
-    KeyMissing: ProblemRow("key_missing", 403, "A key is missing"),
-    GlossaryNotFound: ProblemRow("glossary_not_found", 404, "There is no such glossary"),
-    GlossaryStoreFull: ProblemRow("glossary_store_full", 409, "No more glossaries can be stored"),
-    GlossaryPairMissing: ProblemRow("glossary_pair_missing", 422, "The glossary has no terms for these languages"),
-    InvalidGlossary: ProblemRow("invalid_glossary", 422, "The terms of the glossary cannot be used"),
-    NotFound: ProblemRow("not_found", 404, "There is no such path"),
-    BundleNotFound: ProblemRow("bundle_not_found", 404, "There is no such bundle"),
-    UnknownModel: ProblemRow("unknown_model", 404, "No such model is loaded"),
-    DocumentNotFound: ProblemRow("document_not_found", 404, "There is no such document"),
-    MethodNotAllowed: ProblemRow("method_not_allowed", 405, "The path does not take this method"),
-    NotAcceptable: ProblemRow("not_acceptable", 406, "No acceptable form of the answer"),
-    RequestTooSlow: ProblemRow("request_too_slow", 408, "The request came too slowly"),
-    ModelAlreadyLoaded: ProblemRow("model_already_loaded", 409, "A model of this name is loaded"),
-    DocumentNotDone: ProblemRow("document_not_done", 409, "The document is not translated yet"),
-    BodyTooLarge: ProblemRow("body_too_large", 413, "The body is too large"),
-    DocumentTooLarge: ProblemRow("document_too_large", 413, "The document is too large"),
-    UnsupportedMediaType: ProblemRow("unsupported_media_type", 415, "The body is of the wrong type"),
-    UnsupportedDocument: ProblemRow("unsupported_document", 415, "Documents of this kind are not supported"),
-    DocumentRefused: ProblemRow("document_refused", 422, "The document cannot be translated"),
-    DocumentTooComplex: ProblemRow("document_too_complex", 422, "The document is too complex"),
-    InvalidRequest: ProblemRow("invalid_request", 422, "The request has wrong fields"),
-    LimitExceeded: ProblemRow("limit_exceeded", 422, "The request asks for too much"),
-    BundleOutside: ProblemRow("bundle_outside", 422, "The bundle lies outside of the folders allowed"),
-    BundleRefused: ProblemRow("bundle_refused", 422, "The bundle cannot be served"),
-    LanguageNotDetected: ProblemRow("language_not_detected", 422, "The language cannot be told"),
-    DetectedPairNotServed: ProblemRow("detected_pair_not_served", 422, "The detected pair is not served"),
-    model_errors.EmptySource: ProblemRow("empty_source", 422, "The text is empty"),
-    model_errors.SourceTooLong: ProblemRow("source_too_long", 422, "The sentence is too long"),
-    model_errors.TargetTooLong: ProblemRow("target_too_long", 422, "The given translation is too long"),
-    model_errors.SeveralSentences: ProblemRow("several_sentences", 422, "One sentence was expected"),
-    model_errors.InvalidPrefix: ProblemRow("invalid_prefix", 422, "The translation cannot begin with this text"),
-    model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
-    model_errors.UnsupportedFormality: ProblemRow(
-        "unsupported_formality", 422, "The model cannot be told the form of address"
-    ),
-    model_errors.UnknownHead: ProblemRow("unknown_head", 422, "The model has no such attention head"),
-    model_errors.InvalidPattern: ProblemRow("invalid_pattern", 422, "A pattern of protected spans cannot be used"),
-    model_errors.InvalidMarkup: ProblemRow("invalid_markup", 422, "The document cannot be parsed"),
-    model_errors.MarkupNotKept: ProblemRow("markup_not_kept", 500, "The markup could not be kept", show_detail=False),
-    model_errors.InvalidOptions: ProblemRow("invalid_options", 422, "The decoding options do not fit together"),
-    DocumentsFull: ProblemRow("documents_full", 429, "Too many documents are kept", retry_after=True),
-    QueueFull: ProblemRow("queue_full", 429, "Too many sentences are waiting", retry_after=True),
-    DeadlineUnreachable: ProblemRow(
-        "deadline_unreachable", 429, "The request would take too long at present", retry_after=True
-    ),
-    model_errors.DecodingError: ProblemRow("decoding_failed", 500, "The model gave no answer", show_detail=False),
-    InferenceFailed: ProblemRow("inference_failed", 500, "The model failed", show_detail=False),
-    NotReady: ProblemRow("not_ready", 503, "The service is not ready", retry_after=True),
-    BodiesTooLarge: ProblemRow("bodies_too_large", 503, "Too much is being received", retry_after=True),
-    DeadlineExceeded: ProblemRow("deadline_exceeded", 504, "The request took too long"),
-    StorageUnavailable: ProblemRow("storage_unavailable", 503, "The disk cannot be used", retry_after=True),
-    StorageFull: ProblemRow("storage_full", 507, "There is no room left on the disk"),
-}
-"""Every error that a request may end in; a test proves the table complete."""
 
 STARTUP_ONLY: frozenset[type[Exception]] = frozenset(
     {
