@@ -52,7 +52,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.InvalidPrefix: ProblemRow("invalid_prefix", 422, "The translation cannot begin with this text"),
     model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
     model_errors.UnsupportedFormality: ProblemRow(
-        "unsupported_formality", 422, "The model cannot be told the form of address"
+        "unsupported_formality", 422, "The model does not support formality"
     ),
     model_errors.UnknownHead: ProblemRow("unknown_head", 422, "The model has no such attention head"),
     model_errors.InvalidPattern: ProblemRow("invalid_pattern", 422, "A pattern of protected spans cannot be used"),
@@ -107,7 +107,7 @@ class QueueFull(ServiceError, code="queue_full", status=429, title="Too many sen
 
     def __init__(self, retry_after_s: float, num_sentences: int = 0, num_waiting: int = 0, bound: int = 0) -> None:
         super().__init__(
-            f"The request has {num_sentences} sentences, {num_waiting} wait already and {bound} may; "
+            f"The queue is full: {num_waiting} of {bound} sentences are waiting, and the request has {num_sentences}; "
             f"try again in {retry_after_s:.0f} s, or send less at once."
         )
         self.retry_after_s = retry_after_s
@@ -158,7 +158,7 @@ class NotReady(ServiceError, code="not_ready", status=503, title="The service is
             "draining": "The service is shutting down and takes no new requests",
             "failed": "The model could not be loaded or no longer works",
             "stopped": "The service has stopped",
-            "hung": "The model did not get on with this request, and was started again",
+            "hung": "The model stopped responding on this request and was restarted",
             "no_thread": "The machine lets the service start no more threads",
             "no_process": "The machine lets the service start no process to read documents",
         }.get(reason, reason)
@@ -231,11 +231,11 @@ class NotAcceptable(ServiceError, code="not_acceptable", status=406, title="No a
         super().__init__(f"Accept is {given!r}; this route answers with {', '.join(accepted)}.")
 
 
-class MalformedBody(ServiceError, code="malformed_body", status=400, title="The body is no JSON"):
+class MalformedBody(ServiceError, code="malformed_body", status=400, title="The body is not valid JSON"):
     """The body cannot be parsed as JSON; the message says where."""
 
 
-class MalformedForm(ServiceError, code="malformed_form", status=400, title="The body is no form"):
+class MalformedForm(ServiceError, code="malformed_form", status=400, title="The body is not a valid form"):
     """The body cannot be parsed as a multipart form; the message says why."""
 
 
@@ -276,7 +276,7 @@ class FieldProblem:
         return {key: value for key, value in known.items() if value is not None}
 
 
-class InvalidRequest(ServiceError, code="invalid_request", status=422, title="The request has wrong fields"):
+class InvalidRequest(ServiceError, code="invalid_request", status=422, title="Invalid fields"):
     """Fields are missing, unknown or wrong; ``problems`` are all of them, or the first ``MAX_PROBLEMS``."""
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
@@ -299,7 +299,7 @@ class LimitExceeded(ServiceError, code="limit_exceeded", status=422, title="The 
         self.problems = (FieldProblem(field, f"at most {bound} are allowed: {what}", value, bound),)
 
 
-class LanguageNotDetected(ServiceError, code="language_not_detected", status=422, title="The language cannot be told"):
+class LanguageNotDetected(ServiceError, code="language_not_detected", status=422, title="The language could not be detected"):
     """``source`` is ``auto``, and no loaded language is detected: none has the text's letters. ``pairs`` are loaded."""
 
     def __init__(self, pairs: LanguagePairs) -> None:
@@ -443,8 +443,8 @@ class ConcurrencyExceeded(
 
     def __init__(self, num_sentences: int, num_running: int, bound: int) -> None:
         super().__init__(
-            f"The request has {num_sentences} sentences and {num_running} of this key are being translated; at most "
-            f"{bound} may be at a time. Try again when they are finished."
+            f"The request has {num_sentences} sentences and {num_running} of this key are being translated; the "
+            f"limit is {bound} at once. Try again when they are finished."
         )
 
 
@@ -632,7 +632,7 @@ class DocumentsFull(
         if not bound:
             advice = "the operator has switched documents off"
         whose = " of this key" if is_of_key else ""
-        super().__init__(f"{bound} documents{whose} are kept, which is as many as may be; {advice}.")
+        super().__init__(f"The limit of {bound} stored documents{whose} is reached; {advice}.")
         self.retry_after_s = retry_after_s
 
 

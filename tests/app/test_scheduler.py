@@ -97,7 +97,7 @@ def test_a_long_document_does_not_delay_a_short_request() -> None:
 def test_a_request_is_admitted_whole_or_not_at_all() -> None:
     queue = scheduler(Clock(), max_waiting=3)
     queue.admit([sentence(), sentence()])
-    with pytest.raises(QueueFull, match="2 sentences, 2 wait already and 3 may") as refused:
+    with pytest.raises(QueueFull, match="2 of 3 sentences are waiting, and the request has 2") as refused:
         queue.admit([sentence(), sentence()])
     assert 1 <= (refused.value.retry_after_s or 0) <= 60
     assert queue.num_waiting == 2
@@ -774,7 +774,7 @@ def test_requests_that_wait_for_room_enter_the_queue_in_order_and_before_those_t
     clock.now += 1.0
     assert len(take_all(queue)) == 2
     assert (queue.num_waiting, queue.num_for_room) == (4, 4), "what has room enters at once"
-    with pytest.raises(QueueFull, match="8 wait already and 4 may"):
+    with pytest.raises(QueueFull, match="8 of 4 sentences are waiting"):
         queue.admit([sentence()])
     taken: list[int] = []
     while queue.num_waiting:

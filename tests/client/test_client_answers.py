@@ -93,7 +93,7 @@ def test_text_is_for_answers_with_one_text(driver: Driver) -> None:
 def test_a_problem_becomes_an_exception_with_its_fields_and_the_id_of_the_request(driver: Driver) -> None:
     body = {
         "type": "about:blank",
-        "title": "The request has wrong fields",
+        "title": "Invalid fields",
         "status": 422,
         "code": "invalid_request",
         "detail": "beam_size: too large",
@@ -103,7 +103,7 @@ def test_a_problem_becomes_an_exception_with_its_fields_and_the_id_of_the_reques
     with pytest.raises(ProblemError, match="beam_size: too large") as caught:
         driver.run(server, lambda client: client.translate("a", beam_size=99))
     error = caught.value
-    assert (error.code, error.status, error.title) == ("invalid_request", 422, "The request has wrong fields")
+    assert (error.code, error.status, error.title) == ("invalid_request", 422, "Invalid fields")
     assert error.errors == (FieldProblem("beam_size", "at most 16", 99, 16),)
     assert error.request_id == "r1"
 
