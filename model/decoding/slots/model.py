@@ -70,9 +70,6 @@ class SlotModel:
         steps_per_call: Steps a cohort takes before it reads which sentences are done; by default several on a GPU.
         idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later. By
             default a share of the free memory.
-
-    Attributes:
-        graphs: Its graphs.
     """
 
     _all: ClassVar[WeakSet[SlotModel]] = WeakSet()
