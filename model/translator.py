@@ -559,7 +559,7 @@ class Translator:
                         requests = [self.example_request(length, options)] * number
                         if graphs is None:
                             yield partial(self._decode, requests)
-                        elif graphs.num_kept + 2 <= graphs.max_graphs:  # a step, and an encoder
+                        elif graphs.num_kept < graphs.max_graphs:
                             yield partial(self._step_once, requests)
         if self._bundle.network.in_memory:
             request = self.example_request(0, DecodingOptions())

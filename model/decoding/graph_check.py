@@ -49,8 +49,8 @@ class _Load(NamedTuple):
 def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[int]) -> None:
     """Compare captured steps with launched ones; if they differ or fail, switch the model's graphs off and log why.
 
-    Steps and encoders of several sizes are captured and replayed. Then some are dropped, freed memory is given back,
-    what is free is filled, and they are replayed again. Other sentences are encoded between the steps.
+    Steps of several sizes are captured and replayed. Then some are dropped, freed memory is given back, what is free
+    is filled, and they are replayed again. Other sentences are encoded between the steps, on the same stream.
 
     Args:
         model: The model; none of its cohorts is in use.
@@ -128,7 +128,7 @@ def _decode(model: SlotModel, load: _Load, make_request: MakeRequest) -> list[Te
     for _ in range(_NUM_STEPS // model.steps_per_call):
         cohort.step()
         with model.running():
-            beside.append(model.encode([requests[-1].source_ids]).cross_cache.clone())
+            beside.append(model.encode([requests[-1].source_ids]).cross_cache)
     with model.running():
         computed = (slots.self_cache, slots.cross_cache, slots.sums, *beside, slots.history[:, 0, _NUM_STEPS])
         copies = [tensor.to("cpu", copy=True) for tensor in computed]

@@ -128,7 +128,7 @@ def test_idle_slots_that_are_a_little_larger_save_a_capture() -> None:
     group.join(requests(random_sources(1), BEAM))
     assert group.tensors.bucket.slots == 2
     drive(group, [])
-    assert model.graphs.num_captures == captures + 1, "the encoder's, whose sources are half as many"
+    assert model.graphs.num_captures == captures
 
 
 def test_each_model_has_a_stream_of_its_own() -> None:
@@ -208,7 +208,7 @@ def test_after_any_capture_failed_its_function_is_launched_without_a_graph(
 ) -> None:
     working(monkeypatch)
     fail_capture(monkeypatch, number, torch.AcceleratorError, "CUDA error: operation not permitted")
-    model = captured_model()
+    model = captured_model(idle_bytes=0)
     with caplog.at_level(logging.WARNING):
         check_outputs(model)
     assert NoStream.current is None
@@ -224,14 +224,14 @@ def test_a_gpu_that_has_failed_for_good_is_no_failed_capture(monkeypatch: pytest
     monkeypatch.setattr(torch.cuda, "synchronize", lost)
     fail_capture(monkeypatch, 3, torch.AcceleratorError, "CUDA error: an illegal memory access was encountered")
     with pytest.raises(torch.AcceleratorError):
-        check_outputs(captured_model())
+        check_outputs(captured_model(idle_bytes=0))
 
 
 def test_right_graphs_pass_the_check_and_leave_nothing() -> None:
     model = captured_model()
     check_graphs(model, example, [1, 4])
     assert model.graphs.why_off is None
-    assert model.graphs.num_captures > 12
+    assert model.graphs.num_captures > 6, "what was dropped is captured again"
     assert (model.graphs.num_kept, model.num_idle_bytes, RecordedGraph.num_alive) == (0, 0, 0)
     check_outputs(model)
 
@@ -377,7 +377,7 @@ def test_after_the_warm_up_ordinary_sentences_need_no_capture(toy_bundle: Path) 
     model = record(slots_of(translator))
     translator.warm_up([1, 4])
     captures = model.graphs.num_captures
-    assert model.graphs.are_on and captures > model.graphs.num_kept > 40
+    assert model.graphs.are_on and captures > model.graphs.num_kept > 30
     for width in (1, 4):
         for return_scores in (False, True):
             options = DecodingOptions("greedy" if width == 1 else "beam", beam_size=width, return_scores=return_scores)
@@ -423,7 +423,7 @@ def test_the_warm_up_ends_when_no_more_graphs_may_be_kept(toy_bundle: Path) -> N
     model.graphs.max_graphs = 6
     for part in translator.warm_up_parts([1, 4]):
         part()
-    assert 4 <= model.graphs.num_kept == model.graphs.num_captures <= 6
+    assert model.graphs.num_kept == model.graphs.num_captures == 6
 
 
 def test_a_lack_of_memory_frees_the_slots_and_graphs_of_all_models() -> None:

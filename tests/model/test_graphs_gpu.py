@@ -98,7 +98,7 @@ def test_any_capture_that_fails_costs_its_graph_and_no_sentence(where: Where, si
     module, load = tiny_transformer().to("cuda"), some_loads()[0]
     expected = drive(SlotCohort(slot_model(module, device="cuda"), 4), load)
     num_captures = simulated_gpu.num_captures
-    assert num_captures >= 2, "an encoder and a step"
+    assert num_captures >= 1
     for number in range(1, num_captures + 1):
         simulated_gpu.failing_captures = {simulated_gpu.num_captures + number: where}
         model = slot_model(module, device="cuda")

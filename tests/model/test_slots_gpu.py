@@ -121,7 +121,7 @@ def test_neither_joining_nor_stepping_synchronises_with_the_host(options: Decodi
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4)
     asked = requests(random_sources(12), replace(options, min_new_tokens=12))
-    for some in (asked[:8], asked[7:8]):  # captures, also that of one sentence
+    for some in (asked[:8], asked[7:8]):  # captures, and lets TorchScript optimise the encoder
         drive(SlotCohort(model, options.width), some)
     group = SlotCohort(model, options.width)
     with no_waiting():

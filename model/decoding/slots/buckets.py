@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SHORTEST_SOURCE = 16
-"""Source tokens of the smallest bucket."""
-
-_SHORTEST_TARGET = 32
+_SHORTEST_SOURCE, _SHORTEST_TARGET = 16, 32
 
 SHRINK_AT = 4
 """Sentences move to a smaller bucket if it is smaller by this factor: moving copies the caches."""
@@ -35,7 +32,7 @@ class Bucket:
         return cls(
             next_power_of_two(slots),
             width,
-            max(SHORTEST_SOURCE, next_power_of_two(source)),
+            max(_SHORTEST_SOURCE, next_power_of_two(source)),
             max(_SHORTEST_TARGET, next_power_of_two(target)),
         )
 

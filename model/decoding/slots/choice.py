@@ -207,13 +207,7 @@ def _beam(
 
 
 def _add_to_pool(
-    slots: SlotTensors,
-    now: _Progress,
-    leaving: Tensor,
-    sums: Tensor,
-    tokens: Tensor,
-    parents: Tensor,
-    end_id: int,
+    slots: SlotTensors, now: _Progress, leaving: Tensor, sums: Tensor, tokens: Tensor, parents: Tensor, end_id: int
 ) -> Tensor:
     """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best.
 
@@ -228,10 +222,7 @@ def _add_to_pool(
     both = torch.cat([slots.pool_scores, scores], dim=1).sort(dim=1, descending=True, stable=True)
     kept = both.indices[:, :width]
     _keep(slots.pool_scores, both.values[:, :width], now.choosing)
-    for pool, new in (
-        (slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~closed),
-        (slots.pool_cut, cut),
-    ):
+    for pool, new in ((slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~closed), (slots.pool_cut, cut)):
         _keep(pool, torch.cat([pool, new], dim=1).gather(1, kept), now.choosing)
     new_history = _with_token(_follow(slots.history, parents), tokens, now)
     _keep(slots.pool_history, _follow(torch.cat([slots.pool_history, new_history], dim=1), kept), now.choosing)
@@ -241,17 +232,11 @@ def _add_to_pool(
 
 
 def _record(
-    slots: SlotTensors,
-    now: _Progress,
-    log_probs: Tensor,
-    token_ids: Tensor,
-    rows: Tensor,
-    kept: Tensor,
-    finished: Tensor,
+    slots: SlotTensors, now: _Progress, log_probs: Tensor, tokens: Tensor, rows: Tensor, kept: Tensor, finished: Tensor
 ) -> None:
     """Write the candidates of the step, (N, C) each, where :class:`SlotTensors` has them."""
     log_probs = log_probs.masked_fill(~now.choosing.unsqueeze(-1), -math.inf)
-    fields = (token_ids, log_probs, rows, kept, finished)  # in the order of Considered
+    fields = (tokens, log_probs, rows, kept, finished)  # in the order of Considered
     slots.considered.copy_(torch.stack([field.double() for field in fields], dim=1))
 
 

@@ -36,26 +36,21 @@ class _Occupant:
 
 
 class SlotCohort:
-    """Sentences of one beam width that decode together, as :class:`model.decoding.cohort.Cohort` has them.
+    """See :class:`model.decoding.cohort.Cohort`.
 
     Joining and leaving writes a slot and moves no other sentence. If there are too few slots, or they are too short, or
-    there are far too many, all sentences move to another bucket. Not thread-safe: one thread owns it.
+    there are far too many, all sentences move to another bucket.
 
     Args:
         model: The model, and its slots.
-        width: Rows of each sentence: the beam size, 1 for greedy search.
+        width: Rows of each sentence: the beam size, 1 for greedy search; an attribute, too.
     """
 
     def __init__(self, model: SlotModel, width: int) -> None:
         self._model = model
-        self._width = width
+        self.width = width
         self._occupants: dict[int, _Occupant] = {}
         self._step: SlotStep | None = None
-
-    @property
-    def width(self) -> int:
-        """Rows of each sentence."""
-        return self._width
 
     @property
     def num_sentences(self) -> int:
@@ -65,7 +60,7 @@ class SlotCohort:
     @property
     def num_rows(self) -> int:
         """Rows of these sentences; free slots are computed with them and not counted."""
-        return len(self._occupants) * self._width
+        return len(self._occupants) * self.width
 
     @property
     def keys(self) -> list[int]:
@@ -84,14 +79,7 @@ class SlotCohort:
         return self._step.tensors
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
-        """Add sentences: encode them together and give them slots.
-
-        Args:
-            requests: New sentences, with keys no sentence of the cohort has, all of this cohort's width.
-
-        Returns:
-            No sentence: they take their first step with the others.
-        """
+        """Encode sentences together and give them slots. None is finished: their first step is one with the others."""
         if not requests:
             return []
         with self._model.running():
@@ -106,8 +94,7 @@ class SlotCohort:
             tensors = self._step.tensors
             taken = {occupant.slot for occupant in self._occupants.values()}
             free = [slot for slot in range(tensors.bucket.slots) if slot not in taken][: len(sentences)]
-            start_id = self._model.vocabulary.start_id
-            inputs = [[start_id, *request.given_ids] for request in requests]
+            inputs = [[self._model.vocabulary.start_id, *request.given_ids] for request in requests]
             tensors.put(free, sentences, inputs, encoded)
             for sentence, slot in zip(sentences, free, strict=True):
                 steps = sentence.num_given + sentence.max_new_tokens
@@ -116,11 +103,7 @@ class SlotCohort:
         return []
 
     def step(self) -> list[Finished]:
-        """Take some steps with all sentences.
-
-        Returns:
-            Sentences that are known to be finished, and have left.
-        """
+        """Take some steps with all sentences; those that are known to be finished leave."""
         if self._step is None:
             return []
         with self._model.running():
@@ -141,7 +124,7 @@ class SlotCohort:
         """The smallest bucket that holds sentences; at least one."""
         return Bucket.for_needs(
             len(sentences),
-            self._width,
+            self.width,
             max(sentence.num_source_tokens for sentence in sentences),
             max(1 + sentence.num_given + sentence.max_new_tokens for sentence in sentences),
         )
@@ -154,7 +137,7 @@ class SlotCohort:
         full = traced or any(
             request.once_ids
             or request.options.no_repeat_ngram_size
-            or (request.options.return_scores and self._width == 1)
+            or (request.options.return_scores and self.width == 1)
             for request in (occupant.sentence.request for occupant in occupants)
         )
         slots = step.tensors

@@ -13,16 +13,13 @@ from torch import Tensor
 
 from model.decoding.cohort import Vocabulary
 from model.decoding.policy import DecodingPolicy
-from model.decoding.slots.buckets import SHORTEST_SOURCE, Bucket, next_power_of_two
+from model.decoding.slots.buckets import Bucket
 from model.decoding.slots.choice import Constants, SlotStepModel, take_step
 from model.decoding.slots.graphs import Graphs
 from model.decoding.slots.tensors import Encoded, SlotTensors, upload
 from model.network.masks import padding_mask
 from model.network.padding import pad
 from model.process.memory import available_bytes
-
-_GRAPHED_TOKENS = 1024
-"""Padded source tokens up to which encoding is launched as a graph; more take a GPU longer than launching does."""
 
 _STEPS_PER_CALL = 4
 """Steps that a GPU takes before the host looks which sentences are done."""
@@ -73,9 +70,6 @@ class SlotModel:
         steps_per_call: Steps a cohort takes before it reads which sentences are done; by default several on a GPU.
         idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later. By
             default a share of the free memory.
-
-    Attributes:
-        graphs: Its graphs.
     """
 
     _all: ClassVar[WeakSet[SlotModel]] = WeakSet()
@@ -101,7 +95,6 @@ class SlotModel:
         self._max_idle_bytes = idle_bytes
         self._idle_bytes = idle_bytes or 0
         self._idle: list[SlotStep] = []  # the most recently used last
-        self._encoders: dict[tuple[int, ...], tuple[Tensor, Tensor, Callable[[], None]]] = {}
         never = policy.never_generated(vocabulary.never_generated)
         constants = Constants(
             vocabulary.end_id,
@@ -120,32 +113,10 @@ class SlotModel:
             yield
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Encoded:
-        """Encode sources; the result may be overwritten when the next ones are encoded."""
-        number = next_power_of_two(len(sources))
-        longest = max(map(len, sources))
-        # Not longer than the positions of the model, whose number need not be a power of two.
-        length = max(longest, min(max(SHORTEST_SOURCE, next_power_of_two(longest)), self.longest_target))
-        pad_id, end_id = self.vocabulary.pad_id, self.vocabulary.end_id
-        padded = torch.full((number, length), pad_id)
-        # Attention in a row without any token would be NaN.
-        padded[len(sources) :, 0] = end_id
-        rows = pad(sources, pad_id)
-        padded[: rows.size(0), : rows.size(1)] = rows
-        source = upload(padded, self.device)
-        graphed = self.graphs.are_on and number * length <= _GRAPHED_TOKENS
-        cross_cache = self._encode_by_graph(source) if graphed else _project(self._module, source)
-        return Encoded(cross_cache, padding_mask(source, pad_id))
-
-    def _encode_by_graph(self, source: Tensor) -> Tensor:
-        """Keys and values by a graph of the source's shape."""
-        shape = tuple(source.shape)
-        if shape not in self._encoders:
-            module, own, result = self._module, source.clone(), _project(self._module, source)
-            self._encoders[shape] = own, result, self.graphs.call(lambda: result.copy_(_project(module, own)))
-        own, result, call = self._encoders[shape]
-        own.copy_(source)
-        call()
-        return result
+        """Encode sources, one at least."""
+        source = upload(pad(sources, self.vocabulary.pad_id), self.device)
+        cross_cache = self._module.project_memory(self._module.encode(source))
+        return Encoded(cross_cache, padding_mask(source, self.vocabulary.pad_id))
 
     def take(self, bucket: Bucket, like: Tensor) -> SlotStep:
         """Slots of a bucket, all of them free: idle ones that are not much larger, or new ones.
@@ -181,7 +152,6 @@ class SlotModel:
     def drop(self) -> None:
         """Free what is kept for speed alone: slots that are not in use, and all graphs."""
         self._idle.clear()
-        self._encoders.clear()
         self.graphs.drop()
 
     @classmethod
@@ -189,8 +159,3 @@ class SlotModel:
         """The same of every model of the process, all of which belong to the calling thread."""
         for model in cls._all:
             model.drop()
-
-
-def _project(module: SlotStepModel, source: Tensor) -> Tensor:
-    """Keys and values of padded sources, (L, 2, n, H, s, D)."""
-    return module.project_memory(module.encode(source))

@@ -156,15 +156,15 @@ class SlotTensors:
             inputs: Start token, forced ones and prefix of each.
             encoded: Their sources, no longer than the bucket's.
         """
-        device, number = self.active.device, len(slots)
+        device = self.active.device
         indices = upload(torch.tensor(list(slots)), device)
         # Old contents must go, even in masked columns: 0 times NaN is NaN.
         self.self_cache.index_fill_(2, indices, 0)
         self.cross_cache.index_fill_(2, indices, 0)
         length = encoded.cross_cache.size(4)
-        self.cross_cache[..., :length, :].index_copy_(2, indices, encoded.cross_cache[:, :, :number])
+        self.cross_cache[..., :length, :].index_copy_(2, indices, encoded.cross_cache)
         self.may_attend_memory.index_fill_(0, indices, False)
-        self.may_attend_memory[..., :length].index_copy_(0, indices, encoded.may_attend[:number])
+        self.may_attend_memory[..., :length].index_copy_(0, indices, encoded.may_attend)
         settings = torch.tensor([_numbers(sentence) for sentence in sentences], dtype=torch.float64)
         self.settings.index_copy_(0, indices, upload(settings, device))
         for tensor in (self.failed, self.leader_ended):
@@ -218,7 +218,7 @@ class SlotTensors:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Encoded sources; there may be more rows than sentences.
+    """Encoded sources.
 
     Args:
         cross_cache: Keys and values, (L, 2, n, H, s, D).
