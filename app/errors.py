@@ -51,9 +51,7 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
     model_errors.SeveralSentences: ProblemRow("several_sentences", 422, "One sentence was expected"),
     model_errors.InvalidPrefix: ProblemRow("invalid_prefix", 422, "The translation cannot begin with this text"),
     model_errors.UnsupportedPair: ProblemRow("unsupported_pair", 422, "The language pair is not served"),
-    model_errors.UnsupportedFormality: ProblemRow(
-        "unsupported_formality", 422, "The model does not support formality"
-    ),
+    model_errors.UnsupportedFormality: ProblemRow("unsupported_formality", 422, "The model does not support formality"),
     model_errors.UnknownHead: ProblemRow("unknown_head", 422, "The model has no such attention head"),
     model_errors.InvalidPattern: ProblemRow("invalid_pattern", 422, "A pattern of protected spans cannot be used"),
     model_errors.InvalidMarkup: ProblemRow("invalid_markup", 422, "The document cannot be parsed"),
@@ -299,7 +297,9 @@ class LimitExceeded(ServiceError, code="limit_exceeded", status=422, title="The 
         self.problems = (FieldProblem(field, f"at most {bound} are allowed: {what}", value, bound),)
 
 
-class LanguageNotDetected(ServiceError, code="language_not_detected", status=422, title="The language could not be detected"):
+class LanguageNotDetected(
+    ServiceError, code="language_not_detected", status=422, title="The language could not be detected"
+):
     """``source`` is ``auto``, and no loaded language is detected: none has the text's letters. ``pairs`` are loaded."""
 
     def __init__(self, pairs: LanguagePairs) -> None:

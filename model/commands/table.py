@@ -97,20 +97,6 @@ COMMANDS = (
         "verso evaluate --model mine.pt --test DATA/eval/test",
     ),
     Command(
-        "stress",
-        "model.commands.stress",
-        TRAIN,
-        "translate odd inputs and count what goes wrong: nothing, loops, lost names",
-        "verso stress --test DATA/eval/test",
-    ),
-    Command(
-        "compliance",
-        "model.commands.compliance",
-        TRAIN,
-        "count how often a translator does what it is told: placeholders, formality, glossary",
-        "verso compliance --test DATA/eval/test --lexicon runs/mine/word-lexicon.json.gz",
-    ),
-    Command(
         "export",
         "model.commands.export",
         BUNDLES,

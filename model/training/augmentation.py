@@ -2,7 +2,7 @@
 
 Corpora contain correct spelling and few different names, and a model trained on them alone fails on other input. A
 change of the source is also made in the target if a translator would keep it: capitals stay capitals, names stay names.
-The functions shared with perturbed test inputs are in :mod:`model.perturbations.pairs`.
+The functions shared with perturbed test inputs are in :mod:`model.training.noising`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from model.configuration import Requirement, configuration
-from model.perturbations.pairs import (
+from model.training.noising import (
     LETTERS,
     MIN_LETTERS_FOR_TYPOS,
     TYPO_KINDS,

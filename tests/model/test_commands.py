@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -48,8 +47,6 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "publish",
         "shortlist",
         "calibrate",
-        "stress",
-        "compliance",
     ):
         with pytest.raises(SystemExit) as left:
             main([command, "--help"])
@@ -364,27 +361,6 @@ def test_a_tokenizer_is_learned_and_shown(tmp_path: Path, capsys: pytest.Capture
     assert "</s>" in shown
 
 
-def test_perturbed_inputs_are_translated_and_counted(
-    toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_toy(tmp_path)
-    asked = ["stress", "--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
-    out = tmp_path / "stress.json"
-    assert main([*asked, "--pair", "en-de", "--number", "69", "--show", "1", "--json", str(out)]) == 0
-    rows = {row["kind"]: row for row in json.loads(out.read_text())["en-de"]}
-    assert rows["all"]["inputs"] == sum(row["inputs"] for name, row in rows.items() if name != "all")
-    assert rows["upper case"]["bleu"] is not None
-    assert rows["fragments"]["bleu"] is None
-    assert 0 <= rows["numbers"]["kept"] <= rows["numbers"]["put_in"]
-    assert rows["emoji"]["kept"] == rows["emoji"]["put_in"]
-    assert rows["all"]["replacement_characters"] == rows["all"]["invented_names"] == 0
-    assert re.search(rf"\| all +\| +{rows['all']['inputs']} \|", capsys.readouterr().out)
-    assert main([*asked, "--number", "5"]) == 1
-    assert "--number is 5; there are 23 kinds" in capsys.readouterr().err
-    assert main([*asked, "--pair", "en-fr"]) == 1
-    assert "--pair is 'en-fr'" in capsys.readouterr().err
-
-
 def test_a_learning_curve_is_drawn_from_a_run(toy_checkpoint: Path, tmp_path: Path) -> None:
     curve = toy_checkpoint.parent / "curve.csv"
     assert main(["plot", "curve", str(curve), "--out", str(tmp_path / "c.png")]) == 0
@@ -418,7 +394,6 @@ def test_curves_have_distinct_names(files: list[str], names: list[str], monkeypa
         ["plot", "masks", "--out"],
         ["attention", "red cat.", "--target", "de", "--out"],
         ["evaluate", "--test", "t", "--json"],
-        ["stress", "--test", "t", "--json"],
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -1,9 +1,28 @@
-"""The command ``compliance``: how often a translator does what it is told."""
+"""How often a translator does what it is told.
+
+    python -m benchmarks.quality.compliance --test DATA/eval/tatoeba-dev --test DATA/eval/flores-dev \\
+        --lexicon runs/mine/word-lexicon.json.gz
+
+Makes sentences out of the test sets and counts what the translator does with them:
+  placeholders  in N sentences of each direction, one to six aligned words, or the tags around them, are replaced on
+                both sides by variables, URLs, tags and the like. Counted: sentences with every span exactly once;
+                those whose spans the model placed itself, none of them restored by alignment (aim: 99.5 %); those
+                with the spans in the order of the reference. chrF2 counts the spans as text.
+  formality     a quarter as many English sentences with "you" whose German reference says du or Sie, translated as
+                they are and with each form. A translation complies if the wanted form is found in it and the other
+                one is not (aim: 97 %); imperatives and sentences without an address count as not clear.
+  glossary      half as many sentences with one or two terms: words of the reference, half of them in dictionary form,
+                and other translations that the lexicon knows, which a translator does not write unless it is told.
+                Counted: terms found in the translation, in some inflection (aim: 92 %).
+The lexicon is a file of a training run. A model that cannot be told something has "not supported" in its row; its
+figures are those of the substitutes: placeholders are placed, and terms replaced, by alignment.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +40,7 @@ from model.commands.models import (
     output_file,
     with_progress,
 )
+from model.commands.table import run as run_command
 from model.decoding.options import DecodingOptions, Formality
 from model.errors import ConfigError
 from model.languages import plain_code
@@ -30,24 +50,6 @@ from model.translator import Translator
 if TYPE_CHECKING:
     from model.training.corpus import Pair
     from model.training.word_lexicon import WordLexicon
-
-EPILOG = """\
-example:
-  verso compliance --test DATA/eval/tatoeba-dev --test DATA/eval/flores-dev --lexicon runs/mine/word-lexicon.json.gz
-makes sentences out of the test sets and counts what the translator does with them:
-  placeholders  in N sentences of each direction, one to six aligned words, or the tags around them, are replaced on
-                both sides by variables, URLs, tags and the like. Counted: sentences with every span exactly once;
-                those whose spans the model placed itself, none of them restored by alignment (aim: 99.5 %); those
-                with the spans in the order of the reference. chrF2 counts the spans as text.
-  formality     a quarter as many English sentences with "you" whose German reference says du or Sie, translated as
-                they are and with each form. A translation complies if the wanted form is found in it and the other
-                one is not (aim: 97 %); imperatives and sentences without an address count as not clear.
-  glossary      half as many sentences with one or two terms: words of the reference, half of them in dictionary form,
-                and other translations that the lexicon knows, which a translator does not write unless it is told.
-                Counted: terms found in the translation, in some inflection (aim: 92 %).
-The lexicon is a file of a training run. A model that cannot be told something has "not supported" in its row; its
-figures are those of the substitutes: placeholders are placed, and terms replaced, by alignment.
-"""
 
 Row = dict[str, Any]
 """Figures by name."""
@@ -116,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the sentences, translate, count and print."""
-    from model.training.compliance_inputs import is_swapped
+    from benchmarks.quality.compliance_inputs import is_swapped
     from model.training.corpus import read_parallel
     from model.training.word_lexicon import WordLexicon
 
@@ -167,8 +169,8 @@ class _Direction:
 
     def placeholders(self, pairs: Sequence[Pair], lexicon: WordLexicon, swapped: bool, number: int) -> list[Row]:
         """Sentences with protected spans."""
-        from model.training.compliance import placed_by_model, span_figures
-        from model.training.compliance_inputs import span_cases
+        from benchmarks.quality.compliance_figures import placed_by_model, span_figures
+        from benchmarks.quality.compliance_inputs import span_cases
 
         cases = span_cases(pairs, lexicon, swapped, number, self._rng)
         told = self._translate("placeholders", [case.source for case in cases])
@@ -184,8 +186,8 @@ class _Direction:
 
     def formality(self, pairs: Sequence[Pair], number: int) -> list[Row]:
         """Sentences with "you": as they are and with each form of address; none if the pair is not English-German."""
-        from model.training.compliance import address_figures
-        from model.training.compliance_inputs import address_cases, address_in
+        from benchmarks.quality.compliance_figures import address_figures
+        from benchmarks.quality.compliance_inputs import address_cases, address_in
 
         if [plain_code(language) for language in self._languages] != ["en", "de"]:
             return []
@@ -209,8 +211,8 @@ class _Direction:
 
     def glossary(self, pairs: Sequence[Pair], lexicon: WordLexicon, swapped: bool, number: int) -> list[Row]:
         """Sentences with terms of their references, and with other ones."""
-        from model.training.compliance import term_figures
-        from model.training.compliance_inputs import term_cases
+        from benchmarks.quality.compliance_figures import term_figures
+        from benchmarks.quality.compliance_inputs import term_cases
 
         cases = term_cases(pairs, lexicon, self._languages, swapped, number, self._rng)
         sources = [case.source for case in cases]
@@ -269,3 +271,18 @@ def _cell(row: Row, key: str) -> str:
     if value is None:
         return ""
     return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status is 1 after an error that standard error names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.compliance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_arguments(parser)
+    return run_command(parser.parse_args(argv, argparse.Namespace(do=run)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

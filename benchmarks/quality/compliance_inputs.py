@@ -1,7 +1,7 @@
 """Inputs that test whether a model does what it is told.
 
 All are made of the sentence pairs of test sets: the reference says where a placeholder belongs, how a reader is
-addressed and how a word can be translated. :mod:`model.training.compliance` counts what becomes of them.
+addressed and how a word can be translated. :mod:`benchmarks.quality.compliance_figures` counts what becomes of them.
 """
 
 from __future__ import annotations

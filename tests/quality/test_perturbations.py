@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 
-from model.perturbations.inputs import (
+from benchmarks.quality.perturbations import PERTURBATIONS
+from benchmarks.quality.perturbed_inputs import (
     PerturbedInput,
     count_kept,
     has_replacement_character,
     invented_names,
     make_perturbed_inputs,
 )
-from model.perturbations.kinds import PERTURBATIONS
-from model.perturbations.texts import unicode_blocks
+from benchmarks.quality.stress import main
+from benchmarks.quality.texts import unicode_blocks
+from tests.toy import write_toy
 
 PAIRS = [
     ("Tom likes red houses, doesn't he?", "Tom mag rote Häuser, nicht wahr?"),
@@ -206,3 +211,24 @@ def test_frequent_names_that_no_word_of_the_source_resembles_are_invented(
     text: str, source: str, names: list[str]
 ) -> None:
     assert invented_names(text, source) == names
+
+
+def test_perturbed_inputs_are_translated_and_counted(
+    toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_toy(tmp_path)
+    asked = ["--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
+    out = tmp_path / "stress.json"
+    assert main([*asked, "--pair", "en-de", "--number", "69", "--show", "1", "--json", str(out)]) == 0
+    rows = {row["kind"]: row for row in json.loads(out.read_text())["en-de"]}
+    assert rows["all"]["inputs"] == sum(row["inputs"] for name, row in rows.items() if name != "all")
+    assert rows["upper case"]["bleu"] is not None
+    assert rows["fragments"]["bleu"] is None
+    assert 0 <= rows["numbers"]["kept"] <= rows["numbers"]["put_in"]
+    assert rows["emoji"]["kept"] == rows["emoji"]["put_in"]
+    assert rows["all"]["replacement_characters"] == rows["all"]["invented_names"] == 0
+    assert re.search(rf"\| all +\| +{rows['all']['inputs']} \|", capsys.readouterr().out)
+    assert main([*asked, "--number", "5"]) == 1
+    assert "--number is 5; there are 23 kinds" in capsys.readouterr().err
+    assert main([*asked, "--pair", "en-fr"]) == 1
+    assert "--pair is 'en-fr'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""How often a model does what it is told: counts over the translations of :mod:`model.training.compliance_inputs`."""
+"""How often a model does what it is told: counts over translations of :mod:`benchmarks.quality.compliance_inputs`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.quality.compliance_inputs import SpanCase, TermCase, address_in
 from model.decoding.options import Formality
 from model.scores import score
-from model.training.compliance_inputs import SpanCase, TermCase, address_in
 from model.training.corpus import Pair
 from model.translation.plan import Translation
 

@@ -1,13 +1,33 @@
-"""The command ``stress``: what becomes of odd inputs."""
+"""What becomes of odd inputs.
+
+    python -m benchmarks.quality.stress --test DATA/eval/tatoeba-test-v2020-07-28 --json stress.json
+
+Makes 5,000 odd inputs out of the test set: upper and lower case, no punctuation, typos, names of people, places and
+companies, numbers, long chains of sentences, fragments, single words, headings, lists, emoji, characters of every
+Unicode block, repeated marks, code, the wrong language, two languages, stuttering. Columns:
+  U+FFFD          outputs that hold this sign for an unreadable character although their input does not
+  invented names  outputs with a frequent first name that resembles no word of the input; a lower bound
+  kept            inserted names, numbers, emoji, characters and code that are in the output unchanged
+  BLEU            where the translation is still known
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.quality.perturbations import PERTURBATIONS
+from benchmarks.quality.perturbed_inputs import (
+    PerturbedInput,
+    count_kept,
+    has_replacement_character,
+    invented_names,
+    make_perturbed_inputs,
+)
 from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
@@ -17,29 +37,10 @@ from model.commands.models import (
     output_file,
     with_progress,
 )
+from model.commands.table import run as run_command
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
-from model.perturbations.inputs import (
-    PerturbedInput,
-    count_kept,
-    has_replacement_character,
-    invented_names,
-    make_perturbed_inputs,
-)
-from model.perturbations.kinds import PERTURBATIONS
 from model.translation.plan import Translation
-
-EPILOG = """\
-example:
-  verso stress --test DATA/eval/tatoeba-test-v2020-07-28 --json stress.json
-makes 5,000 odd inputs out of the test set: upper and lower case, no punctuation, typos, names of people, places and
-companies, numbers, long chains of sentences, fragments, single words, headings, lists, emoji, characters of every
-Unicode block, repeated marks, code, the wrong language, two languages, stuttering. Columns:
-  U+FFFD          outputs that hold this sign for an unreadable character although their input does not
-  invented names  outputs with a frequent first name that resembles no word of the input; a lower bound
-  kept            inserted names, numbers, emoji, characters and code that are in the output unchanged
-  BLEU            where the translation is still known
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,3 +153,18 @@ def _is_bad(one: PerturbedInput, text: str) -> bool:
     found, put_in = count_kept(one, text)
     wrong = (is_empty, loops, has_replacement_character, invented_names)
     return found < put_in or any(is_wrong(text, one.text) for is_wrong in wrong)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status is 1 after an error that standard error names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.stress",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_arguments(parser)
+    return run_command(parser.parse_args(argv, argparse.Namespace(do=run)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from model.perturbations.kinds import PERTURBATIONS, Draw, Perturbation
-from model.perturbations.pairs import Pair
-from model.perturbations.texts import COMMON_FIRST_NAMES
+from benchmarks.quality.perturbations import PERTURBATIONS, Draw, Perturbation
+from benchmarks.quality.texts import COMMON_FIRST_NAMES
+from model.training.noising import Pair
 
 _ATTEMPTS_PER_INPUT = 20
 """Sentences tried for each requested input, because not every perturbation applies to every sentence."""

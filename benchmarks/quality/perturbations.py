@@ -7,18 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from model.perturbations.pairs import (
-    LETTERS,
-    MIN_LETTERS_FOR_TYPOS,
-    SENTENCE_ENDS,
-    TYPO_KINDS,
-    Pair,
-    joined_by_commas,
-    misspell,
-    replace_names,
-    without_punctuation,
-)
-from model.perturbations.texts import (
+from benchmarks.quality.texts import (
     BULLETS,
     CODE,
     COMPANIES,
@@ -31,6 +20,17 @@ from model.perturbations.texts import (
     REPEATED_MARKS,
     SIGNS,
     unicode_blocks,
+)
+from model.training.noising import (
+    LETTERS,
+    MIN_LETTERS_FOR_TYPOS,
+    SENTENCE_ENDS,
+    TYPO_KINDS,
+    Pair,
+    joined_by_commas,
+    misspell,
+    replace_names,
+    without_punctuation,
 )
 
 _LETTERS_PER_TYPO = 30

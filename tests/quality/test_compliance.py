@@ -12,13 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from model.__main__ import main
-from model.decoding.options import DecodingOptions
-from model.languages import LanguagePairs
-from model.text.glossary import GlossaryTerm, term_in
-from model.text.protection import find_spans
-from model.training.compliance import address_figures, span_figures, term_figures
-from model.training.compliance_inputs import (
+from benchmarks.quality.compliance import main
+from benchmarks.quality.compliance_figures import address_figures, span_figures, term_figures
+from benchmarks.quality.compliance_inputs import (
     SpanCase,
     TermCase,
     address_cases,
@@ -27,6 +23,10 @@ from model.training.compliance_inputs import (
     span_cases,
     term_cases,
 )
+from model.decoding.options import DecodingOptions
+from model.languages import LanguagePairs
+from model.text.glossary import GlossaryTerm, term_in
+from model.text.protection import find_spans
 from model.training.word_lexicon import WordLexicon
 from model.translation.capabilities import Capabilities
 from model.translation.plan import SpanUse, Translation
@@ -171,7 +171,7 @@ def test_a_model_that_can_be_told_nothing_is_measured_with_its_substitutes(
     learned = WordLexicon.learn(pairs)
     tables = {"forward": learned.forward, "backward": learned.backward, "frequent": []}
     lexicon.write_bytes(gzip.compress(json.dumps(tables).encode()))
-    asked = ["compliance", "--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
+    asked = ["--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
     asked += ["--lexicon", str(lexicon), "--number", "8"]
     assert main([*asked, "--show", "1", "--json", str(out)]) == 0
     printed = capsys.readouterr().out
@@ -218,7 +218,7 @@ class Obedient:
 def test_tables_show_each_kind_with_its_number_of_sentences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("model.commands.compliance.load_translator", lambda arguments: Obedient())
+    monkeypatch.setattr("benchmarks.quality.compliance.load_translator", lambda arguments: Obedient())
     lexicon, out = tmp_path / "lexicon.json.gz", tmp_path / "figures.json"
     tables = {"forward": CARS.forward, "backward": CARS.backward, "frequent": sorted(CARS.frequent)}
     lexicon.write_bytes(gzip.compress(json.dumps(tables).encode()))
@@ -228,7 +228,7 @@ def test_tables_show_each_kind_with_its_number_of_sentences(
             text = "".join(pair[side] + "\n" for pair in some)
             (tmp_path / f"{base}.{language}").write_text(text, encoding="utf-8")
     tests = ["--test", str(tmp_path / "one"), "--test", str(tmp_path / "two")]
-    asked = ["compliance", *tests, "--lexicon", str(lexicon), "--number", "40", "--show", "2", "--json", str(out)]
+    asked = [*tests, "--lexicon", str(lexicon), "--number", "40", "--show", "2", "--json", str(out)]
     assert main(asked) == 0
     figures = json.loads(out.read_text())
     (spans,) = figures["placeholders"]
