@@ -21,9 +21,10 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from app.accounts.store import KeyStore
-from benchmarks.processes import describe_machine, machine_line
+from benchmarks.processes import cpu_seconds, describe_machine, machine_line
 from benchmarks.servers import Running, running, verso
 from benchmarks.tables import markdown, percentile
 from model.artifacts.pretrained import build_pretrained
@@ -104,14 +105,14 @@ def document(name: str, make: Callable[[], bytes]) -> Callable[[Running], str]:
         answer = ask(up, "POST", "/documents", body, headers)
         if answer.status != 202:
             return outcome(answer)
-        made = json.loads(answer.content)
+        path = f"/documents/{json.loads(answer.content)['id']}"
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            state = json.loads(ask(up, "GET", f"/documents/{made['id']}").content)
+            state = json.loads(ask(up, "GET", path).content)
             if state["status"] not in ("queued", "running"):
                 break
             time.sleep(0.2)
-        ask(up, "DELETE", f"/documents/{made['id']}")
+        ask(up, "DELETE", path)
         return f"202, {state['status']}"
 
     return run
@@ -182,24 +183,24 @@ def glossary(up: Running, entries: str) -> str:
 
 def with_glossary(up: Running) -> str:
     """Four Word files at once, each with a stored glossary."""
-    made = glossary(up, "a\tb")
+    glossary_id = glossary(up, "a\tb")
     file = ("a.docx", word_file(1_000_000))
-    sent, headers = form(file=file, source_lang="EN", target_lang="DE", glossary_id=made)
-    return together(4, lambda: outcome(ask(up, "POST", "/v2/document", sent, {**headers, **DEEPL})))
+    body, headers = form(file=file, source_lang="EN", target_lang="DE", glossary_id=glossary_id)
+    with ThreadPoolExecutor(4) as threads:
+        send = partial(ask, up, "POST", "/v2/document", body, {**headers, **DEEPL})
+        return counted(outcome(answer.result()) for answer in [threads.submit(send) for _ in range(4)])
 
 
-def together(number: int, run: Callable[[], str]) -> str:
-    """The outcomes of calls at once, counted."""
-    with ThreadPoolExecutor(number) as threads:
-        found = Counter(threads.map(lambda _: run(), range(number)))
-    return "; ".join(f"{count} x {name}" for name, count in found.most_common())
+def counted(outcomes: Iterable[str]) -> str:
+    """How often each outcome occurred."""
+    return ", ".join(f"{count} x {name}" for name, count in Counter(outcomes).items())
 
 
 def hung_up(up: Running) -> str:
     """Six clients with a glossary of 17,000 terms and 1.3 MB of text, which leave at once."""
-    made = glossary(up, "\n".join(f"word{n} of {n}\tWort {n}" for n in range(17_000)))
+    glossary_id = glossary(up, "\n".join(f"word{n} of {n}\tWort {n}" for n in range(17_000)))
     texts = [" ".join(f"word{n} of" for n in range(part, part + 2_400)) for part in range(0, 120_000, 2_400)]
-    body = json.dumps({"text": texts, "source_lang": "EN", "target_lang": "DE", "glossary_id": made}).encode()
+    body = json.dumps({"text": texts, "source_lang": "EN", "target_lang": "DE", "glossary_id": glossary_id}).encode()
     head = (
         "POST /v2/translate HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: DeepL-Auth-Key any\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -208,12 +209,12 @@ def hung_up(up: Running) -> str:
         with socket.create_connection(("127.0.0.1", up.port)) as caller:
             caller.sendall(head + body)
     began = time.monotonic()
-    listed = ask(up, "GET", "/v2/glossaries", headers=DEEPL)
-    listed_s = time.monotonic() - began
+    status = ask(up, "GET", "/v2/glossaries", headers=DEEPL).status
+    latency_s = time.monotonic() - began
     time.sleep(2)
     before = processor_s(up.pid)
     time.sleep(5)
-    return f"listed {listed.status} in {listed_s:.2f} s; busy {20 * (processor_s(up.pid) - before):.0f} % after 2 s"
+    return f"listed {status} in {latency_s:.2f} s; busy {20 * (processor_s(up.pid) - before):.0f} % after 2 s"
 
 
 def unfinished(up: Running) -> str:
@@ -223,28 +224,26 @@ def unfinished(up: Running) -> str:
         b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         b"Content-Length: 9900000\r\n\r\n"
     )
-    sent = 0
+    num_sent = 0
     for _ in range(40):
         caller = socket.create_connection(("127.0.0.1", up.port))
         caller.settimeout(2)
         with suppress(OSError):
             caller.sendall(head + b" " * 9_899_999)
-            sent += 1
+            num_sent += 1
         callers.append(caller)
-    answers: Counter[str] = Counter()
+    status_lines = []
     for caller in callers:
         with suppress(OSError):
-            answers[caller.recv(64).split(b"\r\n")[0].decode(errors="replace")] += 1
+            status_lines.append(caller.recv(64).split(b"\r\n")[0].decode(errors="replace"))
         caller.close()
-    return f"{sent} taken; {dict(answers)}"
+    return f"{num_sent} taken; {counted(status_lines)}"
 
 
 def without_key(up: Running) -> str:
     """Two hundred requests of DeepL's form without a key: refused, and then limited."""
-    found = Counter(
-        str(ask(up, "POST", "/v2/translate", b'{"text":["a"],"target_lang":"DE"}', JSON).status) for _ in range(200)
-    )
-    return ", ".join(f"{count} x {name}" for name, count in found.items())
+    send = partial(ask, up, "POST", "/v2/translate", b'{"text":["a"],"target_lang":"DE"}', JSON)
+    return counted(str(send().status) for _ in range(200))
 
 
 KEYLESS = (
@@ -299,8 +298,7 @@ def processor_s(pid: int) -> float:
     total = 0.0
     for process in family(pid):
         with suppress(psutil.Error):
-            times = process.cpu_times()
-            total += times.user + times.system
+            total += cpu_seconds(process.pid)
     return total
 
 
@@ -319,60 +317,76 @@ def memory_bytes(pid: int) -> int:
     return total
 
 
+class Watch(NamedTuple):
+    """What was seen beside a proof.
+
+    Args:
+        latencies_s: Of ``/livez``, in seconds.
+        peak_bytes: Memory of the service at its peak.
+    """
+
+    latencies_s: list[float]
+    peak_bytes: int
+
+
 def watch(connection: Connection[Any, Any], port: int, pid: int) -> None:
-    """Ask ``/livez`` until told to end, in a process of its own; send the latencies in seconds and the peak memory."""
-    latencies, peak = [], 0
-    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    """Ask ``/livez`` until told to end, in a process of its own, and send a :class:`Watch`."""
+    latencies_s, peak = [], 0
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     connection.send(None)
-    looked = 0.0
+    sampled_at = 0.0
     while not connection.poll():
         began = time.monotonic()
         try:
-            asking.request("GET", "/livez")
-            asking.getresponse().read()
+            client.request("GET", "/livez")
+            client.getresponse().read()
         except (OSError, http.client.HTTPException):
-            asking.close()
-        latencies.append(time.monotonic() - began)
-        if time.monotonic() - looked > 0.2:
-            peak, looked = max(peak, memory_bytes(pid)), time.monotonic()
+            client.close()
+        latencies_s.append(time.monotonic() - began)
+        if time.monotonic() - sampled_at > 0.2:
+            peak, sampled_at = max(peak, memory_bytes(pid)), time.monotonic()
         time.sleep(INTERVAL_S)
-    connection.send((latencies, peak))
+    connection.send(Watch(latencies_s, peak))
 
 
 @contextmanager
-def watched(up: Running) -> Any:
-    """Watch a service; gives a list that gets the latencies and the peak at the end."""
+def watching(up: Running) -> Iterator[Callable[[], Watch]]:
+    """Watch a service in the context; gives a function that ends it and returns what was seen."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=watch, args=(theirs, up.port, up.pid), daemon=True)
     process.start()
     ours.recv()
-    found: list[Any] = []
-    try:
-        yield found
-    finally:
+
+    def end() -> Watch:
         time.sleep(0.5)
         ours.send(None)
-        found += ours.recv()
+        result: Watch = ours.recv()
+        return result
+
+    try:
+        yield end
+    finally:
+        process.terminate()
         process.join()
 
 
 def measure(up: Running, proof: Proof, rest_s: float) -> list[str]:
     """A row of the table."""
     before = memory_bytes(up.pid)
-    with watched(up) as found:
+    with watching(up) as end:
         began = time.monotonic()
-        said = proof.run(up)
+        result = proof.run(up)
         duration_s = time.monotonic() - began
+        latencies_s, peak = end()
     time.sleep(rest_s)
     after = memory_bytes(up.pid)
-    latencies, peak = found
     return [
         proof.name,
-        said,
+        result,
         f"{duration_s:.2f}",
-        f"{1000 * percentile(latencies, 0.99):.0f}",
-        f"{1000 * max(latencies):.0f}",
+        f"{1000 * percentile(latencies_s, 0.99):.0f}",
+        f"{1000 * max(latencies_s):.0f}",
         *(f"{amount / 1e6:.0f}" for amount in (before, peak, after)),
     ]
 
@@ -399,21 +413,8 @@ def main() -> int:
                     rows.append(measure(up, proof, arguments.rest))
                     print(rows[-1], file=sys.stderr, flush=True)
     print(machine_line(describe_machine(NUM_THREADS)))
-    print(
-        markdown(
-            [
-                "what",
-                "came of it",
-                "s",
-                "/livez p99 ms",
-                "worst",
-                "memory before MB",
-                "peak",
-                f"{arguments.rest:g} s later",
-            ],
-            rows,
-        )
-    )
+    header = ["what", "came of it", "s", "/livez p99 ms", "worst", "memory before MB", "peak"]
+    print(markdown([*header, f"{arguments.rest:g} s later"], rows))
     return 0
 
 

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.gpus import put_nvidia_smi
+
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "install_torch.py"
 
 
@@ -55,31 +57,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(script, "cpu_digests", lambda version: [])
     monkeypatch.setattr(sys, "argv", ["install_torch.py"])
     return machine
-
-
-def put_nvidia_smi(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, *gpus: str, knows_capability: bool = True, code: int = 0
-) -> None:
-    """Make a command nvidia-smi the only one on PATH.
-
-    Args:
-        monkeypatch: Sets PATH.
-        folder: For the command.
-        gpus: Lines of name, driver and compute capability.
-        knows_capability: Whether the driver is new enough to know the field.
-        code: Its exit code.
-    """
-    lines = "\n".join(gpus)
-    short = "\n".join(line.rpartition(",")[0] for line in gpus)
-    refusal = "" if knows_capability else "echo 'Field \"compute_cap\" is not a valid field to query.'; exit 2"
-    tool = folder / "nvidia-smi"
-    tool.write_text(
-        "#!/bin/sh\n"
-        f"case \"$1\" in *compute_cap*) {refusal or ':'}; echo '{lines}';; *) echo '{short}';; esac\nexit {code}\n",
-        encoding="utf-8",
-    )
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
 
 
 def test_without_a_gpu_only_a_cpu_build_is_requested(machine: Machine) -> None:

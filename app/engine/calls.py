@@ -24,6 +24,16 @@ class DeviceLost(BaseException):
     """A GPU has failed for good: this process cannot run its models. No ``Exception``: only the engine catches it."""
 
 
+def raise_if_lost(error: Exception) -> None:
+    """Look at an error of a model before it is handled as one.
+
+    Raises:
+        DeviceLost: A GPU has failed for good.
+    """
+    if is_lost(error):
+        raise DeviceLost from error
+
+
 @dataclass(eq=False)
 class Call:
     """A function call to be made on the engine's thread.
@@ -55,8 +65,7 @@ def _outcome_of(run: Callable[[], _T]) -> _T | Exception:
     except ModelError as error:
         return error
     except Exception as error:
-        if is_lost(error):
-            raise DeviceLost from error
+        raise_if_lost(error)
         logger.exception("a call failed")
         return InferenceFailed()
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.engine.calls import DeviceLost
+from app.engine.calls import raise_if_lost
 from app.engine.scheduler import BatchKey, Load, QueuedSentence
-from model.process.gpus import is_lost
 from model.process.memory import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -49,8 +48,7 @@ class RunningCohort:
         try:
             return cls(first.model, first.model.cohort(first.width), may_join)
         except Exception as error:
-            if is_lost(error):
-                raise DeviceLost from error
+            raise_if_lost(error)
             logger.exception("a cohort could not be made", extra={"fields": {"width": first.width}})
             return None
 
@@ -123,8 +121,7 @@ class RunningCohort:
         return True
 
     def _note(self, error: Exception) -> None:
-        if is_lost(error):
-            raise DeviceLost from error
+        raise_if_lost(error)
         self.is_out_of_memory = is_out_of_memory(error)
 
     def free_memory(self) -> None:
@@ -132,8 +129,7 @@ class RunningCohort:
         try:
             self.model.free_memory()
         except Exception as error:
-            if is_lost(error):
-                raise DeviceLost from error
+            raise_if_lost(error)
             logger.exception("memory could not be freed")
 
     def release(self) -> None:

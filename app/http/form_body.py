@@ -163,9 +163,8 @@ async def _parse(
     media_type = request.headers.get("content-type", "").replace("charset", "ignored")
     headers = Headers({"content-type": f"{media_type}; charset={_RAW}"})
     parser = MultiPartParser(headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes)
-    parser.spool_max_size = (
-        sys.maxsize
-    )  # in memory, where bodies are counted: the folder for temporary files may be full
+    # In memory, where bodies are counted: the folder for temporary files may be full.
+    parser.spool_max_size = sys.maxsize
     form: FormData | None = None
     try:
         form = await parser.parse()

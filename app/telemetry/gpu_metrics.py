@@ -94,7 +94,7 @@ def _graphs(translators: Iterable[Translator]) -> Iterable[Metric]:
     enabled = GaugeMetricFamily(
         "verso_graphs_enabled", "1 if the steps of a model are replayed as CUDA graphs.", labels=["model"]
     )
-    held = GaugeMetricFamily("verso_graphs", "CUDA graphs that a model holds.", labels=["model"])
+    number = GaugeMetricFamily("verso_graphs", "CUDA graphs that a model holds.", labels=["model"])
     captures = CounterMetricFamily("verso_graph_captures", "CUDA graphs captured for a model.", labels=["model"])
     seconds = CounterMetricFamily(
         "verso_graph_capture_seconds", "Seconds spent on capturing CUDA graphs for a model.", labels=["model"]
@@ -104,7 +104,7 @@ def _graphs(translators: Iterable[Translator]) -> Iterable[Metric]:
         if graphs is not None:
             labels = [translator.manifest.name]
             enabled.add_metric(labels, graphs.are_on)
-            held.add_metric(labels, graphs.num_kept)
+            number.add_metric(labels, graphs.num_kept)
             captures.add_metric(labels, graphs.num_captures)
             seconds.add_metric(labels, graphs.capture_s)
-    return [enabled, held, captures, seconds]
+    return [enabled, number, captures, seconds]

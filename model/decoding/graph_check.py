@@ -65,11 +65,8 @@ def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[i
     loads = [
         _Load(number, length, width, full)
         for width in widths
-        for number, length, full in (
-            (2, 14, True),
-            (1, 30, False),
-            (8, 60, False),
-        )  # none fits into the slots of another
+        # None fits into the slots of another.
+        for number, length, full in ((2, 14, True), (1, 30, False), (8, 60, False))
     ]
     model.graphs.why_off = "they are being checked"
     try:

@@ -20,6 +20,10 @@ release notes, table "CUDA Toolkit and Corresponding Driver Versions")."""
 OLDEST_CAPABILITY = (7, 5)
 """Lowest compute capability that the pinned torch has machine code for: Turing, such as T4 and RTX 20."""
 
+UPDATE_DRIVER = f"update the NVIDIA driver to release {OLDEST_DRIVER} or newer"
+TAKE_NEWER_GPU = f"take a GPU of compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher"
+"""Remedies, as imperative clauses."""
+
 BFLOAT16_CAPABILITY = (8, 0)
 """Lowest compute capability whose matrix units multiply bfloat16."""
 
@@ -95,7 +99,7 @@ def cuda_obstacle() -> Obstacle | None:
         )
     reason = _reason_of_torch()
     if "too old" in reason:
-        remedy = f"update the NVIDIA driver to release {OLDEST_DRIVER} or newer"
+        remedy = UPDATE_DRIVER
     elif "no NVIDIA driver" in reason:
         remedy = f"install the NVIDIA driver, release {OLDEST_DRIVER} or newer (in a container pass '--gpus all')"
     else:
@@ -135,7 +139,7 @@ def gpu_obstacle(index: int) -> Obstacle | None:
     return Obstacle(
         f"{describe_gpu(index)} is not among those that torch {torch.__version__} has machine code for "
         f"({', '.join(built_for)})",
-        f"take a GPU of compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher",
+        TAKE_NEWER_GPU,
     )
 
 

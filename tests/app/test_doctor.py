@@ -29,6 +29,7 @@ from model.artifacts.bundle import read_manifest
 from model.decoding.native import library, packed
 from model.errors import DeviceError
 from tests.app.fakes import FakeTranslator
+from tests.gpus import put_nvidia_smi, with_gpus, without_gpus
 
 pytestmark = pytest.mark.thorough
 
@@ -230,46 +231,6 @@ def test_a_port_in_use_is_a_warning_because_it_may_be_the_service_itself() -> No
         assert str(port) in check.text
     assert service.check_address(Settings(port=0)).state == "ok"
     assert service.check_address(Settings(host="no.such.host.invalid")).state == "problem"
-
-
-def put_nvidia_smi(monkeypatch: pytest.MonkeyPatch, folder: Path, *gpus: str, knows_capability: bool = True) -> None:
-    """Make a command nvidia-smi the only one on PATH, which prints these lines of name, driver and capability."""
-    short = "\n".join(line.rpartition(",")[0] for line in gpus)
-    known = "echo '" + "\n".join(gpus) + "'" if knows_capability else "exit 2"
-    (folder / "nvidia-smi").write_text(
-        f"#!/bin/sh\ncase \"$1\" in *compute_cap*) {known};; *) echo '{short}';; esac\n", encoding="utf-8"
-    )
-    (folder / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-
-
-def without_gpus(monkeypatch: pytest.MonkeyPatch, cuda: str | None, reason: str = "No CUDA GPUs are available") -> None:
-    """Let torch be of a build and find no GPU."""
-
-    def init() -> None:
-        raise RuntimeError(reason)
-
-    monkeypatch.setattr(torch.version, "cuda", cuda)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.cuda, "init", init)
-
-
-def with_gpus(monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int]) -> None:
-    """Let torch's CUDA build find GPUs of these compute capabilities, with 24 GB each, of which 20 GB are free."""
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(capabilities))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capabilities[index])
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU {index}")
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_86", "sm_90"])
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda index: (20 * 10**9, 24 * 10**9))
-    monkeypatch.setattr(
-        torch.cuda,
-        "get_device_properties",
-        lambda index: SimpleNamespace(
-            name=f"GPU {index}", total_memory=24 * 10**9, major=capabilities[index][0], minor=capabilities[index][1]
-        ),
-    )
 
 
 def test_a_configured_gpu_that_does_not_exist_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,9 +19,9 @@ from model.process.devices import (
     cuda_obstacle,
     gpu_obstacle,
 )
+from tests.gpus import with_gpus, without_gpus
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILT_FOR = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
 NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
     "http://www.nvidia.com/Download/index.aspx"
@@ -31,34 +30,6 @@ OLD_DRIVER = (
     "The NVIDIA driver on your system is too old (found version 12020). Please update your GPU driver by downloading "
     "and installing a new version from the URL: http://www.nvidia.com/Download/index.aspx"
 )
-
-
-def with_gpus(monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int]) -> None:
-    """Let torch's CUDA build find GPUs of these compute capabilities."""
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(capabilities))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capabilities[index])
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU {index}")
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: BUILT_FOR)
-
-
-def without_gpus(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    """Let torch's CUDA build find no GPU, for a reason of its own, which it also gives as a warning once."""
-    warned: list[bool] = []
-
-    def is_available() -> bool:
-        if not warned:
-            warned.append(True)
-            warnings.warn(f"CUDA initialization: {reason}", UserWarning, stacklevel=1)
-        return False
-
-    def init() -> None:
-        raise RuntimeError(reason)
-
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "is_available", is_available)
-    monkeypatch.setattr(torch.cuda, "init", init)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1"])
@@ -102,7 +73,7 @@ def test_auto_takes_the_cpu_with_a_warning_if_the_gpu_is_too_old(monkeypatch: py
 def test_torchs_own_reason_is_quoted_every_time_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, reason: str, quoted: str, remedy: str
 ) -> None:
-    without_gpus(monkeypatch, reason)
+    without_gpus(monkeypatch, "13.0", reason)
     for _ in range(2):  # torch warns once
         choice = choose_device("auto")
         assert choice.device == "cpu"

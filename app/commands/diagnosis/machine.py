@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.commands.diagnosis.report import Check
 from app.settings import ENV_PREFIX
@@ -18,6 +19,9 @@ from app.version import DISTRIBUTION
 from model.process.cgroups import PROC, memory_limits
 from model.process.memory import available_bytes
 from model.process.threads import available_threads, usable_threads
+
+if TYPE_CHECKING:
+    from model.process.devices import Obstacle
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 
@@ -198,14 +202,14 @@ class DriverGpu:
     @property
     def too_old(self) -> str | None:
         """What torch's CUDA build lacks here, as an imperative clause; None if nothing is known to be lacking."""
-        from model.process.devices import OLDEST_CAPABILITY, OLDEST_DRIVER
+        from model.process.devices import OLDEST_CAPABILITY, OLDEST_DRIVER, TAKE_NEWER_GPU, UPDATE_DRIVER
 
         release = self.driver.partition(".")[0]
         if release.isdecimal() and int(release) < OLDEST_DRIVER:
-            return f"update the NVIDIA driver to release {OLDEST_DRIVER} or newer"
+            return UPDATE_DRIVER
         version = tuple(int(part) for part in self.capability.split(".") if part.isdecimal())
         if version and version < OLDEST_CAPABILITY:
-            return f"take a GPU of compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher"
+            return TAKE_NEWER_GPU
         return None
 
 
@@ -230,8 +234,9 @@ def check_gpu(device: str) -> Check:
             advice = f"Set {ENV_PREFIX}DEVICE=auto to use a GPU only if there is one."
             text = "; ".join([f"{ENV_PREFIX}DEVICE is {device!r}: {error}", *map(str, driver)])
             return Check("gpu", "problem", text, advice, details)
-    if cuda_obstacle() is not None:
-        return _check_unusable(driver, details)
+    obstacle = cuda_obstacle()
+    if obstacle is not None:
+        return _check_unusable(obstacle, driver, details)
     gpus = [_gpu(index) for index in range(torch.cuda.device_count())]
     details["gpus"] = gpus
     text = "\n".join(_described(gpu) for gpu in gpus) + (f"\ndriver {driver[0].driver}" if driver else "")
@@ -245,19 +250,16 @@ def check_gpu(device: str) -> Check:
     return Check("gpu", "ok", text + used, details=details)
 
 
-def _check_unusable(driver: list[DriverGpu], details: dict[str, object]) -> Check:
+def _check_unusable(obstacle: Obstacle, driver: list[DriverGpu], details: dict[str, object]) -> Check:
     """The check where torch finds no GPU.
 
     Args:
+        obstacle: Why.
         driver: The GPUs that the driver sees.
         details: Of the check.
     """
     import torch
 
-    from model.process.devices import cuda_obstacle
-
-    obstacle = cuda_obstacle()
-    assert obstacle is not None
     there = "; ".join(map(str, driver))
     if driver and torch.version.cuda is None:
         lacking = [gpu.too_old for gpu in driver]
