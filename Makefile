@@ -46,7 +46,7 @@ help:  ## list the targets
 	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi shows a GPU and a driver for it, cpu otherwise"
 	@echo "DATA=folder         folder of the corpora, for train, evaluate and bench (now $(DATA))"
 	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder is their output (now $(RESULTS))"
-	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"
+	@echo "VERSO_PORT=9000 ... settings of the service: docs/settings.md"
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Verso needs Python 3.11, 3.12 or 3.13 with its venv module (python3-venv on" \

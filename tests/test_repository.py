@@ -195,7 +195,7 @@ def test_the_image_has_no_compiler_for_gpus() -> None:
     assert {"triton", "triton-*.dist-info"} <= set(removal.split())
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/gpu.md", "docker-compose.yml", "Dockerfile"])
+@pytest.mark.parametrize("document", ["docs/platforms.md", "docs/gpu.md", "docker-compose.yml", "Dockerfile"])
 def test_driver_and_compute_capability_are_named_where_a_gpu_is(document: str) -> None:
     text = " ".join((ROOT / document).read_text(encoding="utf-8").replace("#", " ").split())
     assert f"release {OLDEST_DRIVER} or newer" in text
@@ -233,7 +233,7 @@ def test_the_image_runs_unprivileged_and_has_a_health_check() -> None:
 def test_the_documented_settings_are_those_of_the_code() -> None:
     from app.settings import AUTO, ENV_PREFIX, Settings
 
-    text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines() if row.startswith("| `VERSO_")]
     expected = []
     for name, field in Settings.model_fields.items():
