@@ -250,6 +250,17 @@ def test_links_between_documents_resolve() -> None:
             assert (path.parent / target).exists(), f"{path.name} -> {target}"
 
 
+def test_the_index_of_decisions_has_every_record_with_its_title() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = re.findall(
+        r"^\| \[(\d{4})\]\((.*?)\) \| (.*?) \|", (folder / "README.md").read_text(encoding="utf-8"), re.M
+    )
+    assert [f"# {number}. {title}" for number, _, title in index] == [
+        (folder / name).read_text(encoding="utf-8").splitlines()[0] for _, name, _ in index
+    ]
+    assert [name for _, name, _ in index] == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
 def test_the_gate_runs_the_documented_commands() -> None:
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make test" in gate
