@@ -2,7 +2,7 @@
 # unless it pulls models of a hub.
 #   TORCH=cpu (default) or TORCH=cuda selects the build of torch and the bundle's precision. The CUDA build needs an NVIDIA
 #   driver of release 580 or newer and a GPU of compute capability 7.5 or higher where the container runs (docs/gpu.md).
-# Tag and digest of the base image; docs/operating.md, "Supply chain", says how it is renewed.
+# Tag and digest of the base image; docs/supply-chain.md says how it is renewed.
 ARG PYTHON=3.11.17-slim@sha256:45037981b62b34b44602584fccbc4d884d5f7dc92c7ee86bb38a698a79fe1e51
 
 FROM python:${PYTHON} AS build

@@ -35,7 +35,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 # Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
 .PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-hostile test-faults test-gpu test-gpu-simulated test-ray test-browser \
-	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-import bench-ray soak docker clean
+	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-ray soak docker clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -46,7 +46,7 @@ help:  ## list the targets
 	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi shows a GPU and a driver for it, cpu otherwise"
 	@echo "DATA=folder         folder of the corpora, for train, evaluate and bench (now $(DATA))"
 	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder is their output (now $(RESULTS))"
-	@echo "VERSO_PORT=9000 ... settings of the service: docs/operating.md"
+	@echo "VERSO_PORT=9000 ... settings of the service: docs/settings.md"
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Verso needs Python 3.11, 3.12 or 3.13 with its venv module (python3-venv on" \
@@ -220,9 +220,6 @@ bench-growth: $(VENV)/develop-$(TORCH).stamp  ## measure the cost by sentence le
 
 bench-training: $(VENV)/develop-$(TORCH).stamp  ## measure training, compared with a loop around torch.nn.Transformer
 	$(BIN)/python -m benchmarks.training --out $(RESULTS) $(if $(wildcard $(DATA)/train/tatoeba.*),--text $(DATA)/train/tatoeba) $(BENCH)
-
-bench-import: $(VENV)/develop-$(TORCH).stamp  ## import a random checkpoint of OPUS-MT's size; compare with transformers
-	$(BIN)/python benchmarks/importing.py --text $(TEST_SET).en --train $(DATA)/train/tatoeba
 
 soak: $(VENV)/develop-$(TORCH).stamp  ## put load on a server with keys and compare every answer (MINUTES=30)
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) --out $(RESULTS)/soak.json

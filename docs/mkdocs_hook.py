@@ -93,9 +93,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     # Blocks of code are left as they are.
     parts = _FENCE.split(markdown)
-    text = "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
-    # A git host lists the files of the folder; the site lists their titles.
-    return text + _list_of_decisions() if source == "docs/decisions/README.md" else text
+    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -105,11 +103,6 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def _decisions() -> list[Path]:
     return sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
-
-
-def _list_of_decisions() -> str:
-    titles = [path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for path in _decisions()]
-    return "\n\n" + "".join(f"- [{title}]({path.name})\n" for title, path in zip(titles, _decisions(), strict=True))
 
 
 def _modules() -> Iterator[str]:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import gpu_estimate, many_cores, request_cost, shortlist
+from benchmarks import request_cost
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_sources
 from benchmarks.contenders import rows_for
 from benchmarks.engine_report import key_of, limits_line, merge
@@ -38,7 +37,6 @@ from benchmarks.training import TorchTranslator, contenders, ratios
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
 from model.decoding.options import DecodingOptions
-from model.decoding.slots.buckets import Bucket
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.text.segmentation import split_text
@@ -285,14 +283,6 @@ def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def test_the_products_of_an_estimated_step_are_those_of_the_architecture() -> None:
-    shape, bucket = SHAPES["toy"], Bucket(4, 2, 16, 32)
-    operations = gpu_estimate.operations_of_step(shape, bucket)
-    rows = bucket.slots * bucket.width
-    assert sum(one.multiply_adds for one in operations if one.name == "aten.addmm") == rows * shape.target_multiply_adds
-    assert sum(one.seconds(0.6) for one in operations) >= len(operations) * gpu_estimate.SHORTEST_KERNEL_S
-
-
 def test_a_target_is_judged_by_the_best_rival_of_each_round() -> None:
     assert median_ratio([30, 30, 30], [[10, 20, 10], [15, 10, 15]], lower_is_better=False) == 2.0
     assert median_ratio([10, 10, 10], [[30, 20, 20], [15, 40, 30]], lower_is_better=True) == 2.0
@@ -340,22 +330,6 @@ def test_targets_without_a_rival_are_left_out_and_missed_ones_named() -> None:
             del engines[name]
     assert judge(engines, "avx512-vnni") == []
     assert "avx512-vnni: 0 of 0 targets reached" in verdicts_table({"tiny": []}, "avx512-vnni")
-
-
-def test_a_shortlist_passes_only_if_no_set_loses_five_hundredths_of_a_point() -> None:
-    references = ["The old house by the river was sold.", "He reads a book in the evening."]
-    same = shortlist.cost_of("same", references, references, references, 1.2)
-    assert (round(same.bleu), same.difference, same.equal, same.faster) == (100, 0.0, 1.0, 1.2)
-    worse = shortlist.cost_of("worse", references, references, [references[0], "He reads."], 1.2)
-    assert worse.difference < -0.05 and worse.equal == 0.5
-    assert shortlist.passes([same, replace(worse, difference=-0.049)])
-    assert not shortlist.passes([same, worse])
-
-
-def test_a_simulated_process_gains_from_threads_until_python_is_the_limit() -> None:
-    few, some, many = (many_cores.sentences_per_s(number, calls=40) for number in (1, 4, 64))
-    limit = 1 / (many_cores.Costs().sentence_s + many_cores.Costs().request_s)
-    assert 2.5 * few < some < many < limit
 
 
 def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:

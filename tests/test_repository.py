@@ -195,7 +195,7 @@ def test_the_image_has_no_compiler_for_gpus() -> None:
     assert {"triton", "triton-*.dist-info"} <= set(removal.split())
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/gpu.md", "docker-compose.yml", "Dockerfile"])
+@pytest.mark.parametrize("document", ["docs/platforms.md", "docs/gpu.md", "docker-compose.yml", "Dockerfile"])
 def test_driver_and_compute_capability_are_named_where_a_gpu_is(document: str) -> None:
     text = " ".join((ROOT / document).read_text(encoding="utf-8").replace("#", " ").split())
     assert f"release {OLDEST_DRIVER} or newer" in text
@@ -233,7 +233,7 @@ def test_the_image_runs_unprivileged_and_has_a_health_check() -> None:
 def test_the_documented_settings_are_those_of_the_code() -> None:
     from app.settings import AUTO, ENV_PREFIX, Settings
 
-    text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines() if row.startswith("| `VERSO_")]
     expected = []
     for name, field in Settings.model_fields.items():
@@ -248,6 +248,17 @@ def test_links_between_documents_resolve() -> None:
     for path in [*ROOT.glob("*.md"), *(path for folder in folders for path in folder.rglob("*.md"))]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name} -> {target}"
+
+
+def test_the_index_of_decisions_has_every_record_with_its_title() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = re.findall(
+        r"^\| \[(\d{4})\]\((.*?)\) \| (.*?) \|", (folder / "README.md").read_text(encoding="utf-8"), re.M
+    )
+    assert [f"# {number}. {title}" for number, _, title in index] == [
+        (folder / name).read_text(encoding="utf-8").splitlines()[0] for _, name, _ in index
+    ]
+    assert [name for _, name, _ in index] == sorted(path.name for path in folder.glob("[0-9]*.md"))
 
 
 def test_the_gate_runs_the_documented_commands() -> None:
