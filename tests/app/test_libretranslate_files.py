@@ -102,7 +102,7 @@ async def test_what_cannot_be_translated_is_refused(arguments: dict[str, Any], s
 async def test_no_more_documents_are_taken_than_are_kept() -> None:
     async with running(max_documents=1) as (_, client):
         assert (await send(client)).status_code == 200
-        check_error(await send(client), 504, "1 documents are kept")
+        check_error(await send(client), 504, "limit of 1 stored document is reached")
 
 
 async def test_a_document_that_fails_is_an_error() -> None:

@@ -282,7 +282,7 @@ def test_clients_get_503_for_what_hangs_and_answers_for_everything_else(monkeypa
             for number in range(1, MAX_LEFT_BEHIND + 1):
                 refused = await hang(client, number)
                 assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-                assert "started again" in refused.json()["detail"] and refused.headers["retry-after"] == "1"
+                assert "was restarted" in refused.json()["detail"] and refused.headers["retry-after"] == "1"
                 answer = await client.post("/translate", json={"text": "next", **request})
                 assert answer.json()["translations"][0]["text"] == "NEXT"
                 assert (await client.get("/readyz")).status_code == (await client.get("/livez")).status_code == 200

@@ -545,14 +545,14 @@ def test_the_documents_of_one_key_are_bounded() -> None:
         async with bench(max_documents=10) as made:
             for _ in range(2):
                 first = await made.ended(await made.add(b"one", sender=Sender("a")))
-            with pytest.raises(DocumentsFull, match="2 documents of this key"):
+            with pytest.raises(DocumentsFull, match="limit of 2 stored documents of this key"):
                 await made.add(b"two", sender=Sender("a"))
             await made.add(b"two", sender=Sender("b"))
             await made.documents.cancel(first.id)
             await made.add(b"two", sender=Sender("a"))
         async with bench(max_documents=4, max_documents_per_key=1) as made:
             await made.add(b"one", sender=Sender("a"))
-            with pytest.raises(DocumentsFull, match="1 documents of this key"):
+            with pytest.raises(DocumentsFull, match="limit of 1 stored document of this key"):
                 await made.add(b"two", sender=Sender("a"))
 
     run(scenario)
