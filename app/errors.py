@@ -632,7 +632,9 @@ class DocumentsFull(
         if not bound:
             advice = "the operator has switched documents off"
         whose = " of this key" if is_of_key else ""
-        super().__init__(f"The limit of {bound} stored {"document" if bound == 1 else "documents"}{whose} is reached; {advice}.")
+        super().__init__(
+            f"The limit of {bound} stored {'document' if bound == 1 else 'documents'}{whose} is reached; {advice}."
+        )
         self.retry_after_s = retry_after_s
 
 
