@@ -198,7 +198,13 @@ def _constant(value: Any, ignored: frozenset[str] = _VARYING) -> Any:
 
 def _compare(checkout: Path, bundle: Path, **settings: str) -> int:
     """Send all requests to both; print and count the differences."""
-    environment = {"VERSO_MODEL": str(bundle), "VERSO_DEVICE": "cpu", "VERSO_LOG_LEVEL": "warning", **settings}
+    environment = {
+        "VERSO_MODEL": str(bundle),
+        "VERSO_DEVICE": "cpu",
+        "VERSO_LOG_LEVEL": "warning",
+        "VERSO_DEADLINE_S": "3600",
+        **settings,
+    }
     differences, sent = 0, requests()
     with (
         running(Server("before", ("-m", "app"), environment, folder=checkout)) as before,
