@@ -23,6 +23,7 @@ import pytest
 
 from app.commands import main as verso
 from app.settings import ENV_PREFIX, Settings
+from model.commands import table
 from tests.server import Server, served
 from tests.waiting import PATIENCE_S
 
@@ -197,7 +198,7 @@ def check(command: list[str]) -> None:
 
 @pytest.mark.parametrize("block", list(blocks()), ids=str)
 def test_the_commands_of_a_block_exist(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verso.table, "run", lambda arguments: 0)
+    monkeypatch.setattr(table, "run", lambda arguments: 0)
     for command in commands(block.text):
         check(command)
         command = without_settings(command)
@@ -223,7 +224,7 @@ def curl_blocks() -> Iterator[Block]:
 def server() -> Iterator[Server]:
     """A service with a toy model."""
     (*_, release) = sorted((ROOT / "tests" / "releases").glob("*/toy-float32.pt"))
-    with served(release) as running:
+    with served(release, VERSO_DEADLINE_S=str(PATIENCE_S)) as running:
         yield running
 
 
