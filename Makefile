@@ -64,7 +64,7 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HAS
 # The pip that comes with Python 3.11 does not know --group.
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
 	$(PIP) pip
-	$(PIP) --editable '.[telemetry]' --group test --group check
+	$(PIP) --group test --group check
 	@touch $@
 
 $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
