@@ -12,13 +12,14 @@ RUN python -m venv /opt/verso
 ENV PATH=/opt/verso/bin:$PATH
 WORKDIR /src
 # Ordered by frequency of changes: torch, the other dependencies, the model and its bundle, the service.
-COPY pyproject.toml requirements*.lock ./
+COPY pyproject.toml ./
+COPY locks locks
 COPY scripts scripts
 RUN python scripts/install_torch.py ${TORCH}
 # Every file is compared with its digest.
-RUN pip install --no-deps --require-hashes --requirement requirements.lock
+RUN pip install --no-deps --require-hashes --requirement locks/service.lock
 # For the compiled decoder (docs/decisions/0036); it stays in this stage.
-RUN pip install --no-deps --require-hashes --requirement requirements-compiler.lock --target /opt/compiler
+RUN pip install --no-deps --require-hashes --requirement locks/compiler.lock --target /opt/compiler
 COPY model model
 RUN PYTHONPATH=/opt/compiler python -m model.decoding.native.compiler
 # The machine that builds the image usually has no GPU: float16 is then compared on the CPU.
@@ -30,7 +31,7 @@ COPY LICENSE README.md ./
 RUN pip install --no-deps --no-build-isolation . ./client
 # Extras that have a lock file of their own: "ray" (docs/ray.md#kuberay).
 ARG EXTRAS=
-RUN [ -z "${EXTRAS}" ] || pip install --no-deps --require-hashes --requirement "requirements-${EXTRAS}.lock"
+RUN [ -z "${EXTRAS}" ] || pip install --no-deps --require-hashes --requirement "locks/${EXTRAS}.lock"
 # Not needed for serving: headers, tests, the installer, and the compiler of the CUDA build, which torch imports only for
 # torch.compile.
 RUN cd /opt/verso/lib/python*/site-packages \
@@ -42,9 +43,10 @@ RUN cd /opt/verso/lib/python*/site-packages \
 FROM python:${PYTHON} AS sbom
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-COPY pyproject.toml requirements*.lock ./
+COPY pyproject.toml ./
+COPY locks locks
 RUN python -m venv /opt/tools \
- && /opt/tools/bin/pip install --no-deps --require-hashes --requirement requirements-sbom.lock
+ && /opt/tools/bin/pip install --no-deps --require-hashes --requirement locks/sbom.lock
 COPY --from=build /opt/verso /opt/verso
 COPY scripts scripts
 COPY app/http/static/swagger-ui app/http/static/swagger-ui
@@ -54,7 +56,7 @@ RUN /opt/tools/bin/python scripts/sbom.py /sbom.cdx.json --python /opt/verso/bin
 FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="Verso" \
       org.opencontainers.image.description="A self-hosted translation service" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0 AND CC-BY-SA-4.0"
 # A volume that is mounted at the cache folder gets its owner.
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso \
  && install --directory --owner verso /var/cache/verso

@@ -3,19 +3,16 @@
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= auto
-DATA ?= ../shared/data
-TEST_SET := $(DATA)/eval/tatoeba-test-v2020-07-28
-RESULTS ?= benchmarks/results
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$p && break; done)
 # Exact versions of all packages, and the digests of those that the service needs; "make lock" writes them.
-LOCK := constraints.txt
-HASHED := requirements.lock
+LOCK := locks/constraints.txt
+HASHED := locks/service.lock
 # The C++ compiler that is installed where there is no other.
-COMPILER := requirements-compiler.lock
+COMPILER := locks/compiler.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
-# A process for each processor, eight at most; the tests of one file share its fixtures.
+# One process per CPU, at most eight; the tests of one file share its fixtures.
 # The order is that of tests/conftest.py: files with long tests first.
 SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile --no-loadscope-reorder
 # The folders that are checked, as far as they exist.
@@ -32,10 +29,8 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Concurrent benchmarks would disturb each other.
 .NOTPARALLEL:
-.PHONY: help venv lock licences sbom wheel docs hooks serve test coverage test-fast test-sanitized fuzz fuzz-short test-arm test-slow test-hostile test-faults test-gpu test-gpu-simulated test-ray test-browser \
-	check check-page format screenshots train evaluate bench bench-engines bench-load bench-growth bench-training bench-ray soak docker clean
+.PHONY: help venv lock docs serve test coverage test-fast test-slow fuzz-short test-browser check check-page format clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -43,10 +38,11 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
 	@echo
 	@echo "PYTHON=python3.12   the interpreter (3.11-3.13; the first one found by default)"
-	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi shows a GPU and a driver for it, cpu otherwise"
-	@echo "DATA=folder         folder of the corpora, for train, evaluate and bench (now $(DATA))"
-	@echo "BENCH=--quick       options of the benchmarks; RESULTS=folder is their output (now $(RESULTS))"
+	@echo "TORCH=cpu|cuda      the build of torch; default: cuda if nvidia-smi shows a GPU and a recent driver, else cpu"
 	@echo "VERSO_PORT=9000 ... settings of the service: docs/settings.md"
+	@echo
+	@echo "Other tests: CONTRIBUTING.md. Benchmarks: benchmarks/README.md. Fuzzing: docs/fuzzing.md. Training: docs/training.md."
+	@echo "Wheels and releases: docs/releasing.md."
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Verso needs Python 3.11, 3.12 or 3.13 with its venv module (python3-venv on" \
@@ -65,16 +61,14 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HAS
 	@$(BIN)/python -m model.decoding.native.compiler
 	@touch $@
 
+# The pip that comes with Python 3.11 does not know --group.
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
-	$(PIP) --editable '.[telemetry,test,check]'
-	@touch $@
-
-$(VENV)/fuzz-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
-	$(PIP) --editable '.[fuzz]'
+	$(PIP) pip
+	$(PIP) --group test --group check
 	@touch $@
 
 $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
-	$(PIP) --editable '.[docs,develop]'
+	$(PIP) --group docs --group develop
 	@touch $@
 
 # npm writes this file when it has installed the others.
@@ -97,57 +91,13 @@ coverage: $(VENV)/develop-$(TORCH).stamp  ## the same, and which lines they run 
 test-fast: $(VENV)/develop-$(TORCH).stamp  ## the tests that take no second each
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not soak and not browser and not ray and not faults and not hostile and not thorough"
 
-test-sanitized: $(VENV)/develop-$(TORCH).stamp  ## run the tests of the C++ decoder under address and undefined-behaviour sanitizers
-	PYTHONPATH=. $(BIN)/python scripts/test_sanitized.py
-
-# Needs g++-aarch64-linux-gnu and qemu-user. ARM="--shipped" asks the shipped translator, too.
-test-arm: $(VENV)/develop-$(TORCH).stamp  ## test the ARM kernels of the C++ decoder with recorded answers, under qemu
-	PYTHONPATH=. $(BIN)/python scripts/test_arm.py $(ARM)
-
 test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
-
-test-hostile: $(VENV)/develop-$(TORCH).stamp  ## give hostile documents and requests of growing sizes; their cost may grow as they do (nine minutes of processor time)
-	$(BIN)/python -m pytest -m "" tests/hostile
-
-test-faults: $(VENV)/develop-$(TORCH).stamp  ## break things around the service (docs/faults.md); disks and networks need root
-	$(BIN)/python -m pytest -m "" tests/faults
-
-$(VENV)/ray-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
-	$(PIP) --editable '.[ray]'
-	@touch $@
-
-test-ray: $(VENV)/ray-$(TORCH).stamp  ## test bulk translation and the service on Ray Serve: workers and replicas that die, scaling, updates (minutes)
-	$(BIN)/python -m pytest -m ray
-
-bench-ray: $(VENV)/ray-$(TORCH).stamp  ## measure what Ray Serve costs, compared with the service in one process
-	$(BIN)/python -m benchmarks.ray_serve --out $(RESULTS)
-
-# The corpora in $(FUZZ) are kept, and the next run goes on from them. TARGETS are names or groups (tests/fuzz/__main__.py).
-FUZZ ?= .fuzz
-FUZZ_S ?= 60
-FUZZ_REQUESTS ?= 100000
-TARGETS ?= documents bundles importers texts bodies
-fuzz: $(VENV)/fuzz-$(TORCH).stamp  ## fuzz what reads files and requests: FUZZ_S seconds for each of TARGETS, FUZZ_REQUESTS requests
-	@failed=0; \
-	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_S) --folder $(FUZZ) --targets $(TARGETS) || failed=1; \
-	PYTHONPATH=. $(BIN)/python scripts/fuzz_native.py --seconds $(FUZZ_S) --corpus $(FUZZ)/native || failed=1; \
-	test $(FUZZ_REQUESTS) = 0 || $(BIN)/python -m tests.fuzz.api --requests $(FUZZ_REQUESTS) --folder $(FUZZ) || failed=1; \
-	exit $$failed
 
 # Needs neither atheris nor schemathesis, and makes the same inputs in each run.
 fuzz-short: $(VENV)/develop-$(TORCH).stamp  ## half a minute of fuzzing, as in the gate
 	$(BIN)/python -m tests.fuzz --short
-	PYTHONPATH=. $(BIN)/python scripts/fuzz_native.py --seconds 4 --jobs 2 --if-possible
-
-test-gpu: $(VENV)/develop-$(TORCH).stamp  ## run the tests that need an NVIDIA GPU
-	$(BIN)/python -m pytest -m gpu
-
-# A virtual environment of its own, with the CUDA build of torch (5 GB): needs no GPU.
-CUDA_VENV := .venv-cuda
-test-gpu-simulated:  ## run the tests of GPUs on a simulated one, with the CUDA build of torch (2.7 GB the first time)
-	$(MAKE) VENV=$(CUDA_VENV) TORCH=cuda $(CUDA_VENV)/develop-cuda.stamp
-	$(CUDA_VENV)/bin/python -m pytest -m simulated
+	$(BIN)/python -m scripts.fuzz_native --seconds 4 --jobs 2 --if-possible
 
 # Two at a time: each has a service and a Chromium of its own.
 test-browser: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## test the page in Chromium (CHROMIUM=/path/to/it, else the one that is found)
@@ -171,61 +121,18 @@ format: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## format the co
 	$(PRETTIER) --write $(PAGE) $(PAGE_TOOLS)
 	$(ESLINT) --fix $(PAGE)
 
+GROUPS_OF_PROJECT := test check docs fuzz develop wheel
 # Packages that the lock file already names keep their versions where pyproject.toml allows it.
 lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml, the client's and package.json of the page's checks (UPGRADE=--upgrade: newest versions)
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
-		--no-annotate --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK) pyproject.toml client/pyproject.toml
+		$(GROUPS_OF_PROJECT:%=--group pyproject.toml:%) --no-annotate --custom-compile-command "make lock" $(UPGRADE) \
+		--output-file $(LOCK) pyproject.toml client/pyproject.toml
 	$(BIN)/python scripts/lock_hashes.py
 	$(NPM) install --package-lock-only --omit-lockfile-registry-resolved
-
-licences: $(VENV)/serve-$(TORCH).stamp  ## write docs/licences.md: the licence of every package that is served
-	$(BIN)/python scripts/licences.py
-
-sbom: $(VENV)/contribute-$(TORCH).stamp  ## write the bill of materials of .venv (CycloneDX) to sbom.cdx.json; the image has its own
-	$(BIN)/python scripts/sbom.py sbom.cdx.json
 
 docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/ is built; $(BIN)/python -m http.server --directory site 8001 shows it at http://localhost:8001"
 
-$(VENV)/wheel-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
-	$(PIP) --editable '.[compiler,wheel]'
-	@touch $@
-
-wheel: $(VENV)/wheel-$(TORCH).stamp  ## build wheels with the compiled decoder inside, for x86-64 and aarch64, into dist/
-	PYTHONPATH=. $(BIN)/python scripts/build_wheels.py
-
-hooks: $(VENV)/contribute-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## install the pre-commit hooks: format, lint, types and import contracts
-	$(BIN)/python -m pre_commit install
-
-screenshots: $(VENV)/develop-$(TORCH).stamp  ## draw the pictures of the page in docs/images/ (needs Chromium)
-	$(BIN)/python -m docs.draw_page
-
-train: $(VENV)/serve-$(TORCH).stamp  ## train the translator of general text (days on two cores; resumes where it stopped)
-	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
-
-evaluate: $(VENV)/serve-$(TORCH).stamp  ## score the shipped translator
-	$(BIN)/python -m model evaluate --test $(TEST_SET)
-
-bench: bench-engines bench-load bench-growth  ## compare with other engines and servers (hours; BENCH=--quick is a short test)
-
-bench-engines: $(VENV)/develop-$(TORCH).stamp  ## compare Verso, CTranslate2 and transformers with the same weights
-	$(BIN)/python -m benchmarks.engines --out $(RESULTS) $(if $(wildcard $(TEST_SET).*),--test $(TEST_SET)) $(BENCH)
-
-bench-load: $(VENV)/develop-$(TORCH).stamp  ## measure the service under load, compared with a static server
-	$(BIN)/python -m benchmarks.load --out $(RESULTS) $(BENCH)
-
-bench-growth: $(VENV)/develop-$(TORCH).stamp  ## measure the cost by sentence length, beam size and concurrency
-	$(BIN)/python -m benchmarks.growth --out $(RESULTS) $(BENCH)
-
-bench-training: $(VENV)/develop-$(TORCH).stamp  ## measure training, compared with a loop around torch.nn.Transformer
-	$(BIN)/python -m benchmarks.training --out $(RESULTS) $(if $(wildcard $(DATA)/train/tatoeba.*),--text $(DATA)/train/tatoeba) $(BENCH)
-
-soak: $(VENV)/develop-$(TORCH).stamp  ## put load on a server with keys and compare every answer (MINUTES=30)
-	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) --out $(RESULTS)/soak.json
-
-docker:  ## build the image and serve with Docker
-	docker compose up --build
-
-clean:  ## remove .venv, .venv-cuda and what was built
-	rm -rf $(VENV) $(CUDA_VENV) $(PAGE_TOOLS)/node_modules site *.egg-info client/*.egg-info client/build model/decoding/native/*.so
+clean:  ## remove .venv and what was built
+	rm -rf $(VENV) $(PAGE_TOOLS)/node_modules site *.egg-info client/*.egg-info client/build model/decoding/native/*.so

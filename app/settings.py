@@ -128,46 +128,46 @@ class Settings(BaseSettings):
     """Path under which a proxy publishes the service, such as /verso."""
 
     model: str = Field(default=AUTO, min_length=1)
-    """A bundle to serve; auto: the translator that ships, built on first use; or hf:OWNER/NAME: a model of a hub."""
+    """A bundle to serve; auto: the shipped translator, built on first use; or hf:OWNER/NAME: a model of a hub."""
 
     models: str | None = None
     """Several bundles: a folder (every .pt and .verso file), or files, auto and hf:OWNER/NAME, separated by commas."""
 
     auto_bundle: Path | None = None
-    """A bundle made beforehand that auto stands for, as in the container; built on first use unless set."""
+    """An existing bundle that auto stands for, as in the container; built on first use unless set."""
 
     model_sha256: Annotated[str | None, AfterValidator(_digest)] = None
-    """SHA-256 the bundle must have; another file is refused before anything of it runs."""
+    """SHA-256 of the bundle; another file is refused before any of it runs."""
 
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     """Where the model runs: auto (a GPU that torch can use, or the CPU), cpu, cuda or cuda:N."""
 
     threads: int | None = Field(default=None, ge=1, le=1024)
-    """Processor threads of the model: all this process may use unless set, and never more."""
+    """CPU threads of the model; all that this process may use unless set, and never more."""
 
     native: Literal["auto", "off"] = "auto"
-    """The compiled decoder: auto (where processor, compiler and model allow it) or off, which leaves all to torch."""
+    """The compiled decoder: auto (where CPU, compiler and model allow it) or off (torch decodes)."""
 
     graphs: Literal["auto", "off"] = "auto"
     """CUDA graphs on a GPU: auto (if they pass the check at the start) or off (slower)."""
 
     isa: Annotated[str, AfterValidator(_isa)] = AUTO
-    """The compiled decoder's instructions: auto (the fastest this processor has), or the name of a set to force."""
+    """The compiled decoder's instructions: auto (the fastest that this CPU has), or the name of a set to force."""
 
     shortlist: Literal["on", "off"] = "off"
-    """Whether a sentence's answer is made of likely translations of its own tokens only: faster on processors."""
+    """Restrict output to a shortlist of likely tokens for each sentence; faster on CPUs."""
 
     cache_dir: Path | None = None
     """Folder for bundles built or pulled at start; ~/.cache/verso unless set."""
 
     compat: Literal["libretranslate"] | None = None
-    """Protocol that the paths at the root speak beside Verso's own: libretranslate; none unless set."""
+    """Further protocol of the paths at the root: libretranslate; none unless set."""
 
     max_body_bytes: int = Field(default=2_000_000, ge=1_000, le=1_000_000_000)
     """Largest request body, in bytes (413)."""
 
     max_received_bytes: int = Field(default=200_000_000, ge=1_000, le=1_000_000_000_000)
-    """Most bytes of the bodies of all requests in work together (503); the largest single body is always possible."""
+    """Most bytes of the bodies of all running requests together (503); a single body of any allowed size fits."""
 
     max_texts: int = Field(default=128, ge=1, le=100_000)
     """Most texts in one request (422)."""
@@ -176,60 +176,60 @@ class Settings(BaseSettings):
     """Most characters in one text (422)."""
 
     max_beam_size: int = Field(default=16, ge=1, le=64)
-    """Widest beam a request may ask for (422)."""
+    """Widest beam of a request (422)."""
 
     max_hypotheses: int = Field(default=16, ge=1, le=64)
-    """Most hypotheses a request may ask for (422)."""
+    """Most hypotheses of a request (422)."""
 
     max_attention_cells: int = Field(default=200_000, ge=1_000, le=100_000_000)
-    """Most attention weights and numbers of steps in one JSON answer (422); npz and PNG are not bounded by it."""
+    """Most attention weights and numbers of steps in one JSON answer (422); npz and PNG have no such limit."""
 
     queue_sentences: int = Field(default=4_096, ge=1, le=10_000_000)
-    """Sentences that may wait for the model (429); a request with more than that is refused for good (422)."""
+    """Most queued sentences (429); a request with more is never accepted (422)."""
 
     deadline_s: float = Field(default=30.0, gt=0, le=86_400)
-    """Seconds a request may take; then its work is stopped (504)."""
+    """Seconds that a request may take before it is stopped (504)."""
 
     step_timeout_s: float | None = Field(default=None, ge=1, le=86_400)
-    """Seconds a step of the model may take before it counts as hanging; the deadline, or 30 if more, unless set."""
+    """Seconds that a decoding step may take before it counts as hung; the deadline, or 30 if more, unless set."""
 
     max_batch_tokens: Annotated[int | None, BeforeValidator(_none_for_auto)] = Field(
         default=None, ge=64, le=100_000_000
     )
-    """Padded tokens of all that decodes together, source and target each; auto, the default, finds it at the start."""
+    """Padded tokens that decode together, source and target each; auto, the default, measures it at the start."""
 
     max_batch_rows: Annotated[int | None, BeforeValidator(_none_for_auto)] = Field(default=None, ge=1, le=1_000_000)
     """Rows that decode together, sentences times beam size; auto, the default, measures it at the start."""
 
     cache_bytes: int = Field(default=32_000_000, ge=0, le=1_000_000_000_000)
-    """Memory for translated sentences, in bytes, so that equal ones are answered at once; 0 keeps none."""
+    """Memory for translated sentences, in bytes, so that equal ones are answered at once; 0 caches none."""
 
     coalesce: Literal["on", "off"] = "on"
-    """Whether equal sentences that are asked for at the same time are translated once."""
+    """Whether equal sentences of concurrent requests are translated once."""
 
     data_dir: Path | None = None
-    """Folder for what is kept: documents, translations, glossaries; unless set, a private one, deleted at exit."""
+    """Folder for documents, their translations and glossaries; unless set, a private one, deleted at exit."""
 
     max_document_bytes: int = Field(default=10_000_000, ge=1_000, le=1_000_000_000)
     """Largest document, in bytes (413)."""
 
     max_documents: int = Field(default=100, ge=0, le=1_000_000)
-    """Most documents kept at a time, a day each (429)."""
+    """Most documents stored at a time, a day each (429)."""
 
     max_documents_per_key: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Most documents of one key kept at a time (429); a fifth of VERSO_MAX_DOCUMENTS unless set."""
+    """Most documents of one key stored at a time (429); a fifth of VERSO_MAX_DOCUMENTS unless set."""
 
     max_glossaries_per_key: int = Field(default=200, ge=1, le=1_000)
-    """Most stored glossaries of one key (409); of all keys together there may be 1,000."""
+    """Most stored glossaries of one key (409); the limit of all keys together is 1,000."""
 
     max_glossary_characters_per_key: int = Field(default=10_000_000, ge=1_000, le=50_000_000)
-    """Most characters of the terms of one key's glossaries (409); of all keys together there may be 50,000,000."""
+    """Most characters of the terms of one key's glossaries (409); the limit of all keys together is 50,000,000."""
 
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
-    """Seconds running requests get to finish after SIGTERM."""
+    """Seconds that running requests get to finish after SIGTERM."""
 
     keep_alive_s: int = Field(default=30, ge=1, le=86_400)
-    """Seconds an idle connection is kept open."""
+    """Seconds that an idle connection stays open."""
 
     client_timeout_s: float = Field(default=30.0, ge=1, le=86_400)
     """Seconds a client may send nothing of its request, or less than 10,000 bytes a second (408), or accept nothing of
@@ -239,10 +239,10 @@ class Settings(BaseSettings):
     """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""
 
     keys_db: Path | None = None
-    """File of the keys and their usage, made by verso keys create before the start; unless set, no key is needed."""
+    """File of keys and their usage, which verso keys create makes before the start; unless set, no key is needed."""
 
     anonymous: Literal["off", "on"] = "off"
-    """Whether callers without a key are served where there are keys, for all but administration."""
+    """Whether callers without a key are served when keys are on, except for administration."""
 
     address_requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
     """Most requests a minute from one address, of callers without a key (429); not limited unless set."""
@@ -256,13 +256,13 @@ class Settings(BaseSettings):
     only its own pages may (403)."""
 
     trusted_proxies: Annotated[str, AfterValidator(_networks)] = "127.0.0.1"
-    """Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses and networks, or none."""
+    """Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted: addresses and networks, or none."""
 
     otlp_endpoint: Annotated[str | None, AfterValidator(_http_url)] = None
-    """Receiver of traces, as a base URL of OTLP over HTTP, such as http://localhost:4318; none are made unless set."""
+    """Receiver of traces, as a base URL of OTLP over HTTP, such as http://localhost:4318; no traces unless set."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe log lines that are written."""
+    """Lowest level of the log lines that are written."""
 
     @model_validator(mode="after")
     def _relations_hold(self) -> Self:

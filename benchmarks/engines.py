@@ -1,6 +1,6 @@
 """Verso, CTranslate2 and transformers with the same weights on the same tokens: one table from one interleaved run.
 
-    python -m benchmarks.engines --shape base                          (make bench-engines measures all shapes)
+    python -m benchmarks.engines --shape base
     python -m benchmarks.engines --shape base --isa avx2 --rivals onnxruntime openvino
     python -m benchmarks.engines --merge benchmarks/results/engines-*.json
 

@@ -1,6 +1,6 @@
 """The cost of translation by sentence length, beam size, and number of sentences.
 
-    python -m benchmarks.growth --shape small                          (make bench-growth)
+    python -m benchmarks.growth --shape small
 
 Random weights of OPUS-MT's kind, int8, Verso and CTranslate2 with the same threads (as one worker with all of them and
 as one-threaded workers), each engine in its own process, taking turns at every point of every round, after a

@@ -1,6 +1,6 @@
 """The service under load over HTTP, compared with a static server and one that translates a sentence at a time.
 
-    python -m benchmarks.load                          (make bench-load)
+    python -m benchmarks.load
 
 Servers are real processes; the callers are one more process, whose processor time is printed. All serve the shipped
 translator in int8, with a beam of 4: Verso its bundle, the others the same weights converted for CTranslate2. An output

@@ -1,6 +1,6 @@
 """Draws docs/images/page-*.png, pictures of the page with the shipped model.
 
-``make screenshots``, or ``python -m docs.draw_page NAME...`` for some of them, from the root of the repository. Needs
+``python -m docs.draw_page``, with NAMES for some of them, from the root of the repository. Needs
 Chromium (CONTRIBUTING.md). The pictures have a palette of few colours, so that they are small.
 """
 

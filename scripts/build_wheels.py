@@ -1,8 +1,8 @@
-"""Build wheels of the project with the compiled decoder inside, for x86-64 and for aarch64: ``make wheel``.
+"""Build wheels of the project with the compiled decoder inside, for x86-64 and for aarch64 (docs/releasing.md).
 
-usage: python scripts/build_wheels.py [--out FOLDER] [--machine x86_64|aarch64]
+usage: python -m scripts.build_wheels [--out FOLDER] [--machine x86_64|aarch64]
 
-The compiler is that of the package ziglang (requirements-compiler.lock), on any machine and for both kinds of
+The compiler is that of the package ziglang (locks/compiler.lock), on any machine and for both kinds of
 processors. The same sources and versions give the same bytes (``SOURCE_DATE_EPOCH`` sets the date of the files inside).
 A wheel has a bill of materials of what is in it (``*.dist-info/sboms/``, PEP 770). It is kept only if auditwheel finds
 that its library loads on the systems that its name says.

@@ -2,7 +2,7 @@
 
 ``pip install torch`` on Linux also installs gigabytes of CUDA libraries. Without an NVIDIA GPU, this script installs
 the CPU build: from PyTorch's own CPU index, or from where pip is configured to look. Files are compared with recorded
-digests: those of requirements-torch.lock, and for the CPU build those of torch_cpu_wheels.txt, as far as it has them.
+digests: those of locks/torch.lock, and for the CPU build those of torch_cpu_wheels.txt, as far as it has them.
 
 Before the CUDA build is downloaded, nvidia-smi is asked whether driver and GPU can run it. On a machine without a GPU,
 such as one that builds an image, it is installed if it is asked for.
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # torch of the package index, and what its CUDA build brings along, with the digest of every file.
-LOCK = Path(__file__).parent.parent / "requirements-torch.lock"
+LOCK = Path(__file__).parent.parent / "locks" / "torch.lock"
 # Digests of CPU builds, as sha256sum writes them. An index of wheels on another host has files of its own.
 CPU_WHEELS = Path(__file__).parent / "torch_cpu_wheels.txt"
 # What the CUDA build needs: the driver of CUDA 13, and a GPU that torch has machine code for. The same numbers are in

@@ -1,7 +1,7 @@
 """Write docs/licences.md: the licence of every package that the service installs, as the packages state it.
 
-``make licences`` runs this where everything of constraints.txt is installed. tests/test_supply_chain.py fails if the
-page is not that of the locked versions, or a licence is none that fits Apache-2.0.
+Run ``python -m scripts.licences`` where all packages of locks/constraints.txt are installed.
+tests/test_supply_chain.py fails if the page does not match the locked versions, or a licence does not fit Apache-2.0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
+LOCKS = ("locks/service.lock", "locks/torch.lock", "locks/compiler.lock")
 
 ACCEPTED = frozenset(
     (
@@ -42,9 +42,9 @@ _NOT_INSTALLED = {"triton": "MIT", "nvidia-": "NVIDIA", "cuda-": "NVIDIA", "zigl
 _HEADER = """\
 # Licences
 
-Written by `make licences`, from what the packages of [requirements.lock](../requirements.lock),
-[requirements-torch.lock](../requirements-torch.lock) and [requirements-compiler.lock](../requirements-compiler.lock)
-state. Verso itself is Apache-2.0, and the weights that ship are CC BY-SA 4.0
+Written by `python -m scripts.licences` from what the packages of [locks/service.lock](../locks/service.lock),
+[locks/torch.lock](../locks/torch.lock) and [locks/compiler.lock](../locks/compiler.lock)
+state. Verso itself is Apache-2.0, and the shipped weights are CC BY-SA 4.0
 ([card](../model/pretrained/CARD.md)). Swagger UI, the only code that is copied into the repository, is Apache-2.0
 ([its folder](../app/http/static/swagger-ui/README.md)). "NVIDIA" is a licence of NVIDIA that permits use; only the CUDA
 build of torch needs these packages. ziglang is a C++ compiler, installed only where there is no other; it links LLVM's

@@ -1,13 +1,13 @@
 """Write what the service installs, with the digest of every file: ``make lock`` runs this.
 
-``requirements.lock`` has the dependencies of the service (traces included) and of the client, and what builds the two
+``locks/service.lock`` has the dependencies of the service (traces included) and of the client, and what builds the two
 packages.
-``requirements-torch.lock`` has torch from the package index with the CUDA libraries it brings along on Linux; where its
+``locks/torch.lock`` has torch from the package index with the CUDA libraries it brings along on Linux; where its
 CPU build is installed instead, scripts/install_torch.py compares that with scripts/torch_cpu_wheels.txt.
-``requirements-compiler.lock`` has the C++ compiler for machines that have none.
-``requirements-ray.lock`` has what the extra "ray" adds to these, for an image with EXTRAS=ray.
-``requirements-sbom.lock`` has the program that writes the image's bill of materials, and what it needs; it is installed
-on its own. The versions are those of constraints.txt.
+``locks/compiler.lock`` has the C++ compiler for machines that have none.
+``locks/ray.lock`` has what the extra "ray" adds to these, for an image with EXTRAS=ray.
+``locks/sbom.lock`` has the program that writes the image's bill of materials, and what it needs; it is installed
+on its own. The versions are those of locks/constraints.txt.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def resolve(requirements: Sequence[str], *arguments: str) -> list[str]:
     """
     options = "--quiet --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header"
     command = [sys.executable, "-m", "uv", "pip", "compile", *options.split(), "--generate-hashes"]
-    command += ["--constraint", "constraints.txt", *arguments, "-"]
+    command += ["--constraint", "locks/constraints.txt", *arguments, "-"]
     lines = "\n".join(requirements)
     done = subprocess.run(command, cwd=ROOT, input=lines, stdout=subprocess.PIPE, text=True, check=True)
     return re.split(r"\n(?=\S)", done.stdout.strip())
@@ -51,16 +51,16 @@ def resolve_all() -> dict[str, list[str]]:
     files: dict[str, list[str]] = {}
     for one in resolve(build, *service):
         if _TORCH.match(one):
-            name = "requirements-torch.lock"
+            name = "locks/torch.lock"
         elif _COMPILER.match(one):
-            name = "requirements-compiler.lock"
+            name = "locks/compiler.lock"
         else:
-            name = "requirements.lock"
+            name = "locks/service.lock"
         files.setdefault(name, []).append(one)
     known = {_name(one) for several in files.values() for one in several}
     with_ray = resolve(build, "--extra=ray", *service)
-    files["requirements-ray.lock"] = [one for one in with_ray if _name(one) not in known]
-    files["requirements-sbom.lock"] = resolve(["cyclonedx-bom"])
+    files["locks/ray.lock"] = [one for one in with_ray if _name(one) not in known]
+    files["locks/sbom.lock"] = resolve(["cyclonedx-bom"])
     return files
 
 

@@ -1,6 +1,6 @@
 """Write a CycloneDX bill of materials of what is served: packages, Swagger UI, weights and, if asked, the system.
 
-usage: python scripts/sbom.py OUT [--python INTERPRETER] [--system]
+usage: python -m scripts.sbom OUT [--python INTERPRETER] [--system]
 
 It runs where cyclonedx-bom is installed and describes the packages that another interpreter has, as far as they are
 locked for the service. The page's checks are npm packages, which are not served and not listed
@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock", "requirements-ray.lock")
+LOCKS = ("locks/service.lock", "locks/torch.lock", "locks/compiler.lock", "locks/ray.lock")
 SPECIFICATION = "1.6"
+LICENCE = "Apache-2.0 AND CC-BY-SA-4.0"
+"""Of the code, and of the weights that ship with it."""
 LLVM_LICENCE = "Apache-2.0 WITH LLVM-exception"
 OWN = frozenset({"verso-translate", "verso-client"})
 VENDORED = ROOT / "app" / "http" / "static" / "swagger-ui" / "README.md"
@@ -74,13 +76,13 @@ def vendored() -> list[dict[str, Any]]:
 
 
 def wheel_bill(version: str, compiler: str) -> dict[str, Any]:
-    """The bill of a wheel: what is in the file itself. What it depends on is in its metadata, and in ``make sbom``.
+    """The bill of a wheel: what is in the file itself. Its metadata names its dependencies.
 
     Args:
         version: Of the project.
         compiler: Version of the package ziglang, whose C++ library is linked into the compiled decoder.
     """
-    own = _component("verso-translate", version, f"pkg:pypi/verso-translate@{version}", "Apache-2.0")
+    own = _component("verso-translate", version, f"pkg:pypi/verso-translate@{version}", LICENCE)
     # libc++, libc++abi, libunwind and compiler-rt have no version but that of the compiler that has them.
     runtime = _component("llvm-cxx-runtime", compiler, f"pkg:pypi/ziglang@{compiler}", LLVM_LICENCE)
     components = [runtime, *vendored()]

@@ -1,4 +1,4 @@
-"""Tests the compiled decoder's ARM kernels on any machine (``make test-arm``), under an emulator.
+"""Tests the compiled decoder's ARM kernels on any machine under an emulator.
 
 The decoder on this machine answers questions, which are recorded with all that it was given. Then
 ``tests/native/replay.cpp`` is cross-compiled with the same units and flags as the library for ARM, and run by qemu as

@@ -1,4 +1,4 @@
-"""Runs the tests of the C++ decoder under AddressSanitizer and UndefinedBehaviorSanitizer (``make test-sanitized``).
+"""Runs the tests of the C++ decoder under AddressSanitizer and UndefinedBehaviorSanitizer.
 
 The library is compiled into a temporary folder and handed to pytest, so that no file stays behind. The first report
 of a sanitizer ends the run. What is not checked, and why:

@@ -1,4 +1,4 @@
-"""The service on Ray Serve: answers, replicas that are killed, scaling, updates. Run with ``make test-ray``."""
+"""The service on Ray Serve: answers, killed replicas, scaling, updates. Run with ``python -m pytest -m ray``."""
 
 from __future__ import annotations
 

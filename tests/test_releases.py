@@ -37,7 +37,7 @@ def expected(release: str) -> dict[str, Any]:
 
 def test_this_release_leaves_files_for_the_next() -> None:
     project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] in RELEASES, "CONTRIBUTING.md, Release, says how to make them"
+    assert project["version"] in RELEASES, "docs/releasing.md says how to make them"
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["eager", "fastest"])

@@ -87,19 +87,41 @@ def test_torch_is_pinned_exactly_and_in_one_place() -> None:
 
 def test_the_lock_file_has_an_exact_version_of_every_dependency_that_pyproject_allows() -> None:
     locked = {}
-    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "locks/constraints.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         pinned = Requirement(line)  # refuses options, such as the address of an index
         assert re.fullmatch(r"==[^+*,]+", str(pinned.specifier)), line
         locked[canonicalize_name(pinned.name)] = str(pinned.specifier).removeprefix("==")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, groups = content["project"], content["dependency-groups"]
     client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for declared in itertools.chain(
-        project["dependencies"], *project["optional-dependencies"].values(), client["dependencies"]
+        project["dependencies"],
+        *project["optional-dependencies"].values(),
+        *groups.values(),
+        client["dependencies"],
     ):
         required = Requirement(declared)
         assert required.specifier.contains(locked[canonicalize_name(required.name)]), declared
+
+
+def test_make_lock_resolves_every_group() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    (named,) = re.findall(r"^GROUPS_OF_PROJECT := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert set(named.split()) == set(groups)
+
+
+def test_the_changelog_begins_with_the_version_or_what_follows_it() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert version in headings[:2]
+    assert headings[0] in (version, "Unreleased")
+
+
+def test_the_image_states_the_licences_of_the_project() -> None:
+    licence = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["license"]
+    assert f'image.licenses="{licence}"' in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_the_lock_file_of_the_checks_of_the_page_has_exact_versions_and_no_address_of_a_registry() -> None:

@@ -1,7 +1,7 @@
 """An hour of mixed load on a real server with keys: every answer and every count is right, and memory does not grow.
 
 Run with ``python -m pytest -m soak -s``; ``VERSO_SOAK_MINUTES`` sets the length (default 60; under 10 the drift means
-little). It is ``python -m benchmarks.soak``, which ``make soak`` runs without pytest.
+little). It is ``python -m benchmarks.soak``.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def entries(name: str) -> dict[str, str]:
     return {one.split("==")[0]: one for one in re.split(r"\n(?=\S)", lines.strip())}
 
 
-LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-compiler.lock")
-OPTIONAL_LOCKS = ("requirements-ray.lock", "requirements-sbom.lock")
+LOCKS = ("locks/service.lock", "locks/torch.lock", "locks/compiler.lock")
+OPTIONAL_LOCKS = ("locks/ray.lock", "locks/sbom.lock")
 LOCKED = {name: entry for lock in LOCKS for name, entry in entries(lock).items()}
 
 
@@ -63,7 +63,7 @@ def test_every_file_that_is_installed_has_a_digest(lock: str) -> None:
 
 
 def test_all_locks_have_the_same_versions() -> None:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "locks/constraints.txt").read_text(encoding="utf-8").splitlines()
     exact = {one.name: str(one.specifier) for one in map(Requirement, (x for x in lines if not x.startswith("#")))}
     for lock in LOCKS + OPTIONAL_LOCKS:
         for name, entry in entries(lock).items():
@@ -76,11 +76,11 @@ def test_everything_the_service_needs_is_locked() -> None:
         content = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))
         for line in [*content["project"]["dependencies"], *content["build-system"]["requires"]]:
             assert canonicalize_name(Requirement(line).name) in LOCKED, line
-    assert set(entries("requirements-torch.lock")) >= {"torch", "triton"}
-    assert set(entries("requirements-compiler.lock")) == {"ziglang"}
+    assert set(entries("locks/torch.lock")) >= {"torch", "triton"}
+    assert set(entries("locks/compiler.lock")) == {"ziglang"}
     assert not [
         name
-        for name in entries("requirements.lock")
+        for name in entries("locks/service.lock")
         if name.startswith(("torch", "triton", "nvidia-", "cuda-", "ziglang"))
     ]
 
@@ -103,11 +103,11 @@ def test_the_image_installs_nothing_without_a_digest() -> None:
 
 def test_what_the_image_offers_besides_the_service_is_locked() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    locked = LOCKED.keys() | entries("requirements-ray.lock").keys()
+    locked = LOCKED.keys() | entries("locks/ray.lock").keys()
     for line in extras["ray"]:
         assert canonicalize_name(Requirement(line).name) in locked, line
-    assert not LOCKED.keys() & entries("requirements-ray.lock").keys(), "else two versions could be installed"
-    assert "cyclonedx-bom" in entries("requirements-sbom.lock")
+    assert not LOCKED.keys() & entries("locks/ray.lock").keys(), "else two versions could be installed"
+    assert "cyclonedx-bom" in entries("locks/sbom.lock")
 
 
 def test_images_are_named_by_digest() -> None:
@@ -155,7 +155,9 @@ def test_the_index_has_the_files_that_are_locked(lock: str, tmp_path: Path) -> N
 def test_the_page_of_licences_has_the_locked_versions(licences: ModuleType) -> None:
     rows = re.findall(r"^\| (\S+) \| (\S+) \| (.+) \|$", licences.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     rows = [row for row in rows if row[0] not in ("package", "---")]
-    assert [(name, version) for name, version, _ in rows] == sorted(licences.locked()), "run 'make licences'"
+    assert [(name, version) for name, version, _ in rows] == sorted(licences.locked()), (
+        "run 'python -m scripts.licences'"
+    )
     for name, version, licence in rows:
         assert licences.is_accepted(licence), name
         try:
@@ -188,7 +190,7 @@ def test_licences_are_accepted_by_name(expression: str, accepted: bool, licences
 
 
 def test_no_tool_of_the_project_is_under_the_gpl_either() -> None:
-    names = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    names = re.findall(r"^([\w.-]+)==", (ROOT / "locks/constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     for name in names:
         try:
             metadata = importlib.metadata.metadata(name)

@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +25,7 @@ NATIVE = "model/decoding/native"
 
 @pytest.fixture(scope="module")
 def build_wheels() -> ModuleType:
-    """The script behind ``make wheel``."""
+    """The script that builds wheels."""
     spec = importlib.util.spec_from_file_location("build_wheels", ROOT / "scripts" / "build_wheels.py")
     assert spec
     assert spec.loader
@@ -198,15 +199,40 @@ def test_a_wheel_has_its_library_and_its_sources_for_one_platform_and_the_same_b
         folder = about.rpartition("/")[0]
         assert wheel.read(f"{folder}/sboms/{build_wheels.BILL}") == b"a bill"
         assert f"{folder}/sboms/{build_wheels.BILL},sha256=" in wheel.read(f"{folder}/RECORD").decode()
+        assert_licences(wheel, ROOT)
     tracked = subprocess.run(["git", "ls-files", "app", "model"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not set(tracked.stdout.split()) - files
     assert not [file for file in files if file.split("/")[0] in ("tests", "scripts", "client", "benchmarks")]
 
 
+def assert_licences(wheel: zipfile.ZipFile, project: Path) -> None:
+    """The wheel states the licences of its project and has each of the files."""
+    stated = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    folder = metadata.rpartition("/")[0]
+    assert f"\nLicense-Expression: {stated['license']}\n" in wheel.read(metadata).decode()
+    licences = {name.removeprefix(f"{folder}/licenses/") for name in wheel.namelist() if "/licenses/" in name}
+    assert licences == set(stated["license-files"])
+    for name in licences:
+        assert wheel.read(f"{folder}/licenses/{name}") == (project / name).read_bytes()
+
+
+@pytest.mark.thorough
+def test_the_wheel_of_the_client_has_its_licence(tmp_path: Path) -> None:
+    project = tmp_path / "client"
+    shutil.copytree(ROOT / "client", project, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+    subprocess.run([sys.executable, "-c", code], cwd=project, check=True, capture_output=True)
+    (path,) = (project / "dist").glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        assert_licences(wheel, ROOT / "client")
+        assert "verso_client/py.typed" in wheel.namelist()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None or importlib.util.find_spec("auditwheel") is None,
-    reason="needs what 'make wheel' installs",
+    reason="needs the extra 'compiler' and the group 'wheel'",
 )
 def test_both_wheels_are_built_twice_with_the_same_bytes_and_the_one_for_this_machine_decodes(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

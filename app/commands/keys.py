@@ -43,13 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="create | list | revoke | usage")
 
-    create = actions.add_parser("create", help="make a key, and print it once")
+    create = actions.add_parser("create", help="create a key, and print it once")
     create.add_argument("name", help="what the key is for")
     create.add_argument(
         "--scopes",
         type=_scopes,
         default=("translate", "attention", "documents"),
-        help=f"what it may use, separated by commas: {', '.join(SCOPES)} (default: all but admin)",
+        help=f"its scopes, separated by commas: {', '.join(SCOPES)} (default: all but admin)",
     )
     create.add_argument("--days", type=_positive, help="days until it expires (default: never)")
     create.add_argument("--characters-per-month", type=_positive, metavar="N", help="most characters a month (UTC)")
@@ -66,9 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="print a JSON list instead")
 
     revoke = actions.add_parser("revoke", help="revoke a key")
-    revoke.add_argument("id", help="its id, which 'list' shows")
+    revoke.add_argument("id", help="the key's id, which 'list' shows")
 
-    usage = actions.add_parser("usage", help="show what the keys have used")
+    usage = actions.add_parser("usage", help="show the usage of the keys")
     usage.add_argument("--month", metavar="YYYY-MM", help="a month, or 'all' (default: this month, UTC)")
     usage.add_argument("--json", action="store_true", help="print a JSON list instead")
 

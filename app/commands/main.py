@@ -12,7 +12,7 @@ from model.commands import table
 from model.commands.table import Command
 
 PROGRAM = "verso"
-HERE = "look at this machine"
+HERE = "inspect this machine"
 
 COMMANDS = (
     Command(
@@ -26,7 +26,7 @@ COMMANDS = (
         "keys",
         "app.commands.keys",
         table.USE,
-        "make, list and revoke keys of a service, and show what they have used",
+        "create, list and revoke keys of a service, and show their usage",
         "verso keys create 'the shop' --db keys.sqlite",
     ),
     # Here "translate" can ask a service, too.
@@ -38,7 +38,7 @@ COMMANDS = (
         "doctor",
         "app.commands.doctor",
         HERE,
-        "check what this machine can do, and say what to do about each problem",
+        "check this machine, and give advice for each problem",
         "verso doctor",
     ),
 )

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     offline.add_arguments(parser)
     parser.set_defaults(local_defaults={name: parser.get_default(name) for name in _LOCAL_OPTIONS})
     parser.add_argument(
-        "--server", metavar="URL", help="address of a running service that translates; it has its own models"
+        "--server", metavar="URL", help="address of a running service that translates with its own models"
     )
     parser.add_argument(
         "--key-file", type=Path, metavar="FILE", help="file with a key of that service, if it needs one"

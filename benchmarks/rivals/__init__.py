@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from benchmarks.contenders import Library
 
 
-INSTALL = "pip install --constraint constraints.txt --requirement benchmarks/rivals/requirements.txt"
+INSTALL = "pip install --constraint locks/constraints.txt --requirement benchmarks/rivals/requirements.txt"
 """How to install the packages; the constraints keep torch and the others at their versions."""
 
 

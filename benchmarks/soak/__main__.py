@@ -1,6 +1,6 @@
 """A soak: a service with keys under mixed load for a long time.
 
-    python -m benchmarks.soak --minutes 30                            (make soak MINUTES=30)
+    python -m benchmarks.soak --minutes 30
 
 A service with the shipped translator, keys, documents, glossaries and a small cache, so that it is full soon. First a
 service without load, keys and cache answers everything that will be asked, one request after the other: these are the

@@ -407,12 +407,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model can be told beside the text.
+    """The options that a model supports beside the text.
 
     Args:
         placeholders: Number of placeholder symbols that it copies to where they belong.
-        formality: Target languages in which it can be told the form of address.
-        glossary: Whether it can be told how to translate a term.
+        formality: Target languages for which it supports a form of address.
+        glossary: Whether it supports terms and their translations.
     """
 
     placeholders: int
@@ -433,7 +433,7 @@ class Model:
         format_version: Version of the bundle's format.
         architecture: Its shape: layers, heads, widths, vocabulary.
         limits: What one request may ask for.
-        capabilities: What it can be told beside the text.
+        capabilities: The options that it supports beside the text.
         decoding: Its defaults for what a request leaves open.
         licence: Licence of its weights.
         attribution: Sources to name.

@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", help="one sentence")
     add_model_arguments(parser)
     add_pair_arguments(parser)
-    parser.add_argument("--target-text", metavar="TEXT", help="look at this translation instead of the model's own")
+    parser.add_argument(
+        "--target-text", metavar="TEXT", help="show the attention of this translation instead of the model's own"
+    )
     parser.add_argument("--kind", choices=("cross", "encoder", "decoder"), default="cross", help="default cross")
     parser.add_argument("--layer", type=int, default=-1, help="counted from 0, or from the end with -1 (default)")
     parser.add_argument("--head", type=int, help="counted from 0; default: the mean of all")

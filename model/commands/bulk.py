@@ -51,11 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="translate files with workers of Ray: on this machine, or the cluster that RAY_ADDRESS names",
     )
-    group.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the translated files; needed")
+    group.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the translated files; required")
     group.add_argument(
         "--file-type",
         choices=get_args(FileType),
-        help="what all files are; default: their endings say it (.parquet, .pq, .jsonl, .ndjson, .txt)",
+        help="the format of all files; default: by their extensions (.parquet, .pq, .jsonl, .ndjson, .txt)",
     )
     group.add_argument("--column", metavar="NAME", help="column or field of the text; default text")
     group.add_argument(
@@ -68,8 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=int,
         metavar="N",
-        help="processes that translate, each with --threads processors (here 1 by default); default: as many as "
-        "there are processors for",
+        help="processes that translate, each with --threads CPUs (default here: 1); default: as many as the CPUs allow",
     )
     group.add_argument(
         "--batch-size", type=int, metavar="N", help="rows that a worker gets at a time, 1 to 100000; default 256"

@@ -48,20 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--lowercase",
         action="store_true",
         help="also print BLEU of the lower-cased, tokenised texts (lowercase=True, tokenize=13a), the published metric "
-        "of Multi30k; a model's capitals then count for nothing",
+        "of Multi30k, which ignores capitals",
     )
     parser.add_argument(
         "--unseen",
         type=Path,
         metavar="BASE",
-        help="leave out pairs of which a side is in this training text, whatever its case and punctuation",
+        help="leave out pairs with a side in this training text, up to case and punctuation",
     )
     parser.add_argument(
         "--min-words",
         type=int,
         default=0,
         metavar="N",
-        help="leave out pairs of which a side has fewer words: greetings of a test set may be in the training text",
+        help="leave out pairs with a side of fewer words: greetings of a test set may be in the training text",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the scores there")

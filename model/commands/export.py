@@ -20,16 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--checkpoint", type=Path, metavar="FILE", help="a checkpoint that 'train' wrote")
-    which.add_argument("--pretrained", action="store_true", help="the translator that ships")
+    which.add_argument("--pretrained", action="store_true", help="the shipped translator")
     parser.add_argument(
         "--precision",
         choices=("auto", "float32", "float16", "bfloat16", "int8"),
         default="auto",
-        help="auto is int8 on a processor that multiplies bytes, float32 on others, float16 on a GPU; bfloat16 takes "
+        help="auto is int8 on a CPU with int8 instructions, float32 on others, float16 on a GPU; bfloat16 takes "
         "half the memory of float32",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
-    parser.add_argument("--device", default="auto", help="where to compare it: auto, cpu or cuda")
+    parser.add_argument("--device", default="auto", help="device of the comparison: auto, cpu or cuda")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "float32", "float16", "bfloat16", "int8"),
         default="auto",
-        help="auto is int8 on a processor that multiplies bytes, float32 on others, float16 on a GPU",
+        help="auto is int8 on a CPU with int8 instructions, float32 on others, float16 on a GPU",
     )
     parser.add_argument("--name", metavar="NAME", help="the model's name; default: the folder's")
     parser.add_argument(
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--languages",
         default="",
         metavar="XX,YY,...",
-        help="of a model that translates each language into each: those to serve; default: all",
+        help="of a model that translates between all its languages: those to serve; default: all",
     )
     parser.add_argument("--licence", metavar="NAME", help="of the weights; default: what the folder's README.md says")
     parser.add_argument(

@@ -45,12 +45,12 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         default="auto",
         metavar="FILE|auto",
-        help="a bundle or a checkpoint; auto is the translator that ships (default)",
+        help="a bundle or a checkpoint; auto is the shipped translator (default)",
     )
     parser.add_argument(
         "--device", default="auto", help="auto (a GPU that torch can use, or the CPU), cpu or cuda; default auto"
     )
-    parser.add_argument("--threads", type=int, default=None, help="processor threads; default: all")
+    parser.add_argument("--threads", type=int, default=None, help="CPU threads; default: all")
 
 
 def add_test_argument(parser: argparse.ArgumentParser) -> None:
@@ -120,10 +120,8 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
 
 def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
     """``--source`` and ``--target``."""
-    parser.add_argument(
-        "--source", metavar="XX", help="language of the text; may be left out where --target decides it"
-    )
-    parser.add_argument("--target", metavar="XX", help="language wanted")
+    parser.add_argument("--source", metavar="XX", help="language of the text; optional if --target determines it")
+    parser.add_argument("--target", metavar="XX", help="language of the translation")
 
 
 def parse_pair(text: str) -> tuple[str, str]:
@@ -167,9 +165,9 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="whose rules compare hypotheses (docs/import.md); default: the model's own",
     )
-    parser.add_argument("--min-new-tokens", type=int, default=0, help="no answer ends before; default 0")
+    parser.add_argument("--min-new-tokens", type=int, default=0, help="no answer is shorter; default 0")
     parser.add_argument(
-        "--max-new-tokens", type=int, default=None, help="answers are cut there; default: twice the source plus 20"
+        "--max-new-tokens", type=int, default=None, help="longer answers are cut; default: twice the source plus 20"
     )
     parser.add_argument(
         "--no-repeat-ngram-size", type=int, default=0, help="guard against loops: no n tokens occur twice; default off"
@@ -178,7 +176,7 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
         "--formality",
         choices=get_args(Formality),
         default=None,
-        help="form of address of the translation, for models that can be told it",
+        help="form of address of the translation, for models that support it",
     )
     parser.add_argument(
         "--glossary",

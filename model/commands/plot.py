@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     attention = pictures.add_parser("attention", help="every head of every layer, for one sentence")
     attention.add_argument("text", help="one sentence")
-    attention.add_argument("--target-text", metavar="TEXT", help="look at this translation instead of the model's own")
+    attention.add_argument(
+        "--target-text", metavar="TEXT", help="show the attention of this translation instead of the model's own"
+    )
     attention.add_argument("--kind", choices=("cross", "encoder", "decoder"), default="cross", help="default cross")
     add_model_arguments(attention)
     add_pair_arguments(attention)

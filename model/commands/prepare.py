@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--languages", nargs=2, metavar="XX", help="codes of two or three letters; default: the endings of the files"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write; made if needed")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write; created if needed")
     parser.add_argument("--overwrite", action="store_true", help="replace what an earlier preparation wrote there")
     parser.add_argument(
         "--held-out",
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="name of the model; default XX-YY")
     parser.add_argument("--hours", type=float, default=5.0, metavar="H", help="time for the training; default 5")
-    parser.add_argument("--device", default="auto", help="what to train on: auto, cpu or cuda; default auto")
+    parser.add_argument("--device", default="auto", help="device of the training: auto, cpu or cuda; default auto")
 
 
 def run(arguments: argparse.Namespace) -> int:

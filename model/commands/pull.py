@@ -22,16 +22,16 @@ then:
   VERSO_MODELS=auto,hf:Helsinki-NLP/opus-mt-en-fr,hf:Helsinki-NLP/opus-mt-en-es verso serve
   verso translate --model "$(verso pull Helsinki-NLP/opus-mt-en-fr)" --target fr < english.txt
 
-'verso serve' pulls a model that its settings name by itself; pull beforehand where a start must not wait or has no
+'verso serve' pulls a model that its settings name by itself; pull beforehand where a start must not wait, or has no
 connection. Only the files that are needed are downloaded and each is compared with the digest the hub states; a
 download that was interrupted continues. Then the model is imported (OPUS-MT, M2M100, NLLB-200), its bundle is kept
 in the cache folder, and the path of the bundle is printed.
 
-A name may end in @REVISION. A commit of 40 digits is pinned: once it is in the cache, nobody is asked for it. A branch
-or tag is asked for each time; without a connection the commit that it last was is used, with a warning.
+A name may end in @REVISION. A commit of 40 digits is pinned: once it is in the cache, it is used without a request to
+the hub. A branch or tag is resolved each time; without a connection the last resolved commit is used, with a warning.
 
-Read from the environment: HF_ENDPOINT (another hub), HF_TOKEN (private and gated models), HF_HUB_OFFLINE=1 (ask
-nobody), HTTPS_PROXY. Licences differ from model to model; the command prints them, and the bundle keeps them.
+Read from the environment: HF_ENDPOINT (another hub), HF_TOKEN (private and gated models), HF_HUB_OFFLINE=1 (send
+no request), HTTPS_PROXY. Licences differ from model to model; the command prints them, and the bundle keeps them.
 """
 
 _PATIENCE_S = 10.0
@@ -44,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "float32", "float16", "bfloat16", "int8"),
         default="auto",
-        help="auto is int8 on a processor that multiplies bytes, float32 on others, float16 on a GPU",
+        help="auto is int8 on a CPU with int8 instructions, float32 on others, float16 on a GPU",
     )
     parser.add_argument(
         "--cache-dir",
         type=Path,
         default=os.environ.get("VERSO_CACHE_DIR") or None,
         metavar="DIR",
-        help="where bundles are kept; default: VERSO_CACHE_DIR, or ~/.cache/verso",
+        help="folder of the cached bundles; default: VERSO_CACHE_DIR, or ~/.cache/verso",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the bundle here, instead of into the cache")
     parser.add_argument(
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--languages",
         default="",
         metavar="XX,YY,...",
-        help="with --out, of a model that translates each language into each: those to serve; default: all",
+        help="with --out, of a model that translates between all its languages: those to serve; default: all",
     )
     parser.add_argument(
         "--end-with-input",

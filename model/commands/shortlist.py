@@ -30,7 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="a bundle, or for .npz a checkpoint")
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="a YAML file that names the corpora")
     parser.add_argument(
-        "--data", type=Path, default=Path(), metavar="DIR", help="where corpus paths start; default here"
+        "--data",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="folder that corpus paths are relative to; default: this one",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="the new bundle (.pt, .verso) or table (.npz)"
@@ -40,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=_DEFAULTS.per_token,
         metavar="N",
-        help=f"translations kept for each source token; default {_DEFAULTS.per_token}",
+        help=f"translations stored for each source token; default {_DEFAULTS.per_token}",
     )
     parser.add_argument(
         "--min-probability",

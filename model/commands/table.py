@@ -156,7 +156,7 @@ COMMANDS = (
         "shortlist",
         "model.commands.shortlist",
         BUNDLES,
-        "learn a vocabulary shortlist and put it into a bundle, for faster decoding on processors",
+        "learn a vocabulary shortlist and put it into a bundle, for faster decoding on CPUs",
         "verso shortlist --model mine.pt --config configs/verso-en-de.yaml --out mine-short.pt",
     ),
     Command(

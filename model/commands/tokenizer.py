@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocab-size", type=int, default=8000, help="tokens; default 8000")
     parser.add_argument("--out", type=Path, default=Path("tokenizer.model"), metavar="FILE", help="where to write it")
     parser.add_argument("--tokenizer", type=Path, default=Path("tokenizer.model"), metavar="FILE", help="for --show")
-    parser.add_argument("--target", default="de", metavar="XX", help="for --show: language wanted")
+    parser.add_argument("--target", default="de", metavar="XX", help="for --show: language of the translation")
 
 
 def run(arguments: argparse.Namespace) -> int:

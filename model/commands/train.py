@@ -23,7 +23,7 @@ On several GPUs, one process for each; an update has as many batches as there ar
 
 On text of your own, 'verso prepare' writes corpora and configuration. To continue a model on it:
   verso train --config configs/adapt-bcontrast.yaml --data DATA --init-from auto --run runs/adapted
-goes on from the translator that ships (or from a checkpoint, or a bundle that is not int8). Architecture and vocabulary
+goes on from the shipped translator (or from a checkpoint, or a bundle that is not int8). Architecture and vocabulary
 come from there: the configuration says nothing about them but dropout.
 
 Data that need not be downloaded: configs/reverse.yaml makes its own words and learns to write them backwards, in
@@ -36,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="a YAML file, see configs/")
     parser.add_argument(
-        "--data", type=Path, default=Path(), metavar="DIR", help="where corpus paths start; default here"
+        "--data",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="folder that corpus paths are relative to; default: this one",
     )
     # torchrun mistakes --run for its own --run-path, wherever it stands.
     parser.add_argument(
@@ -49,10 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init-from",
         metavar="FILE|auto",
-        help="start from these weights: a checkpoint or a bundle that is not int8; auto is the translator that ships",
+        help="start from these weights: a checkpoint or a bundle that is not int8; auto is the shipped translator",
     )
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda; default auto")
-    parser.add_argument("--stop-after", type=int, metavar="N", help="pause after N updates, to be resumed")
+    parser.add_argument("--stop-after", type=int, metavar="N", help="stop after N updates; the same command resumes")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 

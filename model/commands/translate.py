@@ -72,19 +72,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=get_args(TextFormat),
         default="text",
-        help="what the input is written in; of html and xml only the text is translated; default text",
+        help="format of the input; only the text of html and xml is translated; default text",
     )
     parser.add_argument(
         "--input",
         choices=("lines", "document"),
-        help="whether each line is a text, or all of the input is one; default lines for text, document for html and "
+        help="whether each line is a text, or the whole input is one; default lines for text, document for html and "
         "xml",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument(
         "--confidence",
         action="store_true",
-        help="before each translation its confidence, 0 to 1, and a tab (docs/api.md)",
+        help="print each translation's confidence, 0 to 1, and a tab before it (docs/api.md)",
     )
     add_steering_arguments(parser)
     bulk.add_arguments(parser)

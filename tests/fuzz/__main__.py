@@ -1,6 +1,6 @@
 """``python -m tests.fuzz``: fuzzes each target in a process of its own, and prints a table of what was done.
 
-``make fuzz`` calls it. docs/fuzzing.md describes it.
+docs/fuzzing.md describes it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ CHECKS = (
 _LONGEST_S = 40
 """Seconds that an answer may take: the deadline of the service, and some for a busy machine."""
 
-_BUNDLE = ROOT / "tests" / "releases" / "0.1.0" / "toy-float32.pt"
+_BUNDLE = ROOT / "tests" / "releases" / "0.2.0" / "toy-float32.pt"
 
 _MOST_GROWTH = 1.10
 """How much larger the process may be at the end than in the middle."""

@@ -19,7 +19,7 @@ from tests.fuzz.guard import ROOT
 from tests.fuzz.mutations import mutated_archive, unpacked_size
 from tests.fuzz.target import Target, scratch_folder
 
-RELEASE = ROOT / "tests" / "releases" / "0.1.0"
+RELEASE = ROOT / "tests" / "releases" / "0.2.0"
 """Bundles of the first release."""
 
 _OPTIONS = DecodingOptions(beam_size=2, num_hypotheses=2, max_new_tokens=6, return_scores=True)

@@ -178,6 +178,6 @@ def test_a_gpu_number_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_the_driver_that_is_asked_for_belongs_to_the_cuda_release_of_the_pinned_torch() -> None:
     # Another release of CUDA needs another number here and in the documents.
-    lock = (ROOT / "requirements-torch.lock").read_text(encoding="utf-8")
+    lock = (ROOT / "locks/torch.lock").read_text(encoding="utf-8")
     assert re.search(r"^cuda-toolkit\S*==13\.", lock, re.MULTILINE)
     assert OLDEST_DRIVER == 580

@@ -51,9 +51,12 @@ SETTINGS = {
     "VERSO_THREADS": "1",
     "VERSO_NATIVE": "off",
     "VERSO_SHORTLIST": "on",
+    "VERSO_GRAPHS": "off",
+    "VERSO_ISA": "avx2",
     "VERSO_CACHE_DIR": "cache",
     "VERSO_COMPAT": "libretranslate",
     "VERSO_MAX_BODY_BYTES": "3000000",
+    "VERSO_MAX_RECEIVED_BYTES": "100000000",
     "VERSO_MAX_TEXTS": "64",
     "VERSO_MAX_TEXT_CHARACTERS": "40000",
     "VERSO_MAX_BEAM_SIZE": "8",
@@ -69,6 +72,8 @@ SETTINGS = {
     "VERSO_MAX_DOCUMENT_BYTES": "5000000",
     "VERSO_MAX_DOCUMENTS": "10",
     "VERSO_MAX_DOCUMENTS_PER_KEY": "5",
+    "VERSO_MAX_GLOSSARIES_PER_KEY": "20",
+    "VERSO_MAX_GLOSSARY_CHARACTERS_PER_KEY": "1000000",
     "VERSO_DRAIN_TIMEOUT_S": "10",
     "VERSO_KEEP_ALIVE_S": "15",
     "VERSO_ADMIN_TOKEN": "a-token-of-24-characters",
@@ -78,6 +83,8 @@ SETTINGS = {
     "VERSO_ANONYMOUS": "on",
     "VERSO_ADDRESS_REQUESTS_PER_MINUTE": "600",
     "VERSO_TRUSTED_PROXIES": "10.0.0.0/8,127.0.0.1",
+    "VERSO_ALLOWED_HOSTS": "translate.example",
+    "VERSO_CORS_ORIGINS": "https://shop.example",
     "VERSO_OTLP_ENDPOINT": "http://localhost:4318",
     "VERSO_LOG_LEVEL": "warning",
 }
@@ -172,8 +179,9 @@ def _write_documents(folder: Path) -> list[dict[str, Any]]:
     """A database with a document that waits, one that is half done, one that is done, and one that failed."""
     options = OPTIONS.dump_json(DecodingOptions(decoding="beam", beam_size=3, length_penalty=0.6)).decode()
     documents = [
-        Document(f"{number:032x}", f"{status}.txt", "en", "de", options, "queued", 12, 1.0 + number, 2e9 + number)
-        for number, status in enumerate(("queued", "running", "done", "failed"))
+        Document(f"{number:032x}", f"{status}.txt", "en", "de", options, "queued", 12, created, 2e9 + number)
+        # The one that waits came last: a document is begun after those that came before it.
+        for number, (status, created) in enumerate((("queued", 4.0), ("running", 3.0), ("done", 1.0), ("failed", 2.0)))
     ]
     store = DocumentStore(folder / "documents")
     for document in documents:

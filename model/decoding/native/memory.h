@@ -9,7 +9,7 @@
 
 #include "kernels.h"
 
-// AddressSanitizer reports accesses to chunks that are not in use (make test-sanitized). GCC defines the macro.
+// AddressSanitizer reports accesses to chunks that are not in use (scripts/test_sanitized.py). GCC defines the macro.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #else

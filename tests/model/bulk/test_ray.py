@@ -1,6 +1,6 @@
 """``verso translate --ray`` as a process of its own, with workers that are killed, and killed itself.
 
-Run with ``make test-ray``. Nothing here looks at the time but the bound after which a test fails.
+Run with ``python -m pytest -m ray``. Nothing here looks at the time but the bound after which a test fails.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.version import installed_version
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, use_attribute_docstrings=True)
@@ -218,4 +220,4 @@ FILE_TRANSLATED = TranslatedFile(
 
 HEALTHY = HealthBody(status="ok")
 
-SPEC = {"openapi": "3.1.0", "info": {"title": "Verso", "version": "0.1.0"}, "paths": {}}
+SPEC = {"openapi": "3.1.0", "info": {"title": "Verso", "version": installed_version()}, "paths": {}}
