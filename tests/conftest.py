@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +12,14 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from filelock import FileLock
 
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from tests.simulated_gpu.device import Device
 from tests.simulated_gpu.install import installed
 from tests.toy import train_toy
+from tests.waiting import PATIENCE_S
 
 # No deadline for an example: the machine may be busy. The same examples in every run, so that failures reproduce.
 hypothesis.settings.register_profile("verso", deadline=None, derandomize=True, database=None)
@@ -30,6 +35,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "simulated_gpu" in item.fixturenames:
             item.add_marker("simulated")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine in an event loop of its own; with the mark ``anyio`` its fixtures may be coroutines, too."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or pyfuncitem.get_closest_marker("anyio"):
+        return None
+
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await pyfuncitem.obj(**arguments)
+
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(bounded())
+    return True
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collections, which would visit it hundreds of times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
@@ -62,8 +88,16 @@ def _few_threads() -> None:
 
 @pytest.fixture(scope="session")
 def toy_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The averaged checkpoint of a trained toy translator."""
-    return train_toy(tmp_path_factory.mktemp("toy"))
+    """The averaged checkpoint of a trained toy translator; processes that run side by side share it."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with FileLock(folder / "toy.lock"):
+        path = folder / "toy" / "path"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(str(train_toy(path.parent)), encoding="utf-8")
+        return Path(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")

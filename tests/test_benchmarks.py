@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pstats
 import random
 import subprocess
 import sys
@@ -12,24 +11,19 @@ import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from benchmarks import request_cost
-from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_sources
+from benchmarks.checkpoints import SHAPES, SHIPPED
 from benchmarks.contenders import rows_for
-from benchmarks.engine_report import key_of, limits_line, merge
-from benchmarks.fairness import Asked, estimate_row, latency_table
-from benchmarks.growth import job_of, points
-from benchmarks.http_client import NO_ANSWER, Answer, Call, Load, Outcome, post, run, texts_of
+from benchmarks.http_client import NO_ANSWER, Answer, Load, Outcome, post, run
 from benchmarks.instruction_sets import INSTRUCTION_SETS, fastest_set, missing_flags
-from benchmarks.load import Plan, overhead, probes_over, summarise
+from benchmarks.load import Plan, probes_over, summarise
 from benchmarks.shipped import SPM, convert, shipped_tokenizer
-from benchmarks.tables import markdown, percentile, rounded
+from benchmarks.tables import percentile
 from benchmarks.targets import MEASURES, judge, median_ratio, targets_for, verdicts_table
 from benchmarks.traffic import LONG_TOKENS, SHORT_TOKENS, arrivals
 from benchmarks.training import SHAPES as TRAINING_SHAPES
@@ -194,50 +188,12 @@ def test_multiply_adds_are_those_of_the_layers(name: str) -> None:
     assert sum(part.weight.numel() for part in linear) == shape.source_multiply_adds + shape.target_multiply_adds
 
 
-def test_sources_have_their_lengths_and_end() -> None:
-    sources = make_sources(200, 400, 5, 40)
-    assert {len(source) for source in sources} == set(range(5, 41))
-    assert all(source[-1] == 0 and 0 not in source[:-1] and max(source) < 399 for source in sources)
-    assert sources == make_sources(200, 400, 5, 40)
-
-
-def test_a_shape_has_a_description() -> None:
-    assert str(Shape(32, 1, 2, 64, 4, 4000)) == "d32, 1+2 layers, feed-forward 64, 4 heads, vocabulary 4,000"
-
-
 def test_a_percentile_is_the_nearest_rank() -> None:
     values = [float(value) for value in range(1, 101)]
     random.Random(0).shuffle(values)
     assert [percentile(values, share) for share in (0.0, 0.5, 0.95, 0.99, 1.0)] == [1, 50, 95, 99, 100]
     assert percentile([3.0], 0.99) == 3.0
     assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0
-
-
-def test_figures_are_rounded_to_four_digits() -> None:
-    assert [rounded(value) for value in (123456.0, 0.00123456, 0.0)] == [123500.0, 0.001235, 0.0]
-
-
-def test_table_columns_are_aligned() -> None:
-    assert markdown(["a", "b"], [["long name", "1"], ["x", "12,345"]]).splitlines() == [
-        "| a         |      b |",
-        "|:----------|-------:|",
-        "| long name |      1 |",
-        "| x         | 12,345 |",
-    ]
-
-
-def test_figures_of_several_runs_are_merged_in_order_of_size() -> None:
-    assert merge([{"shapes": {"base": 3}}, {"shapes": {"tiny": 1, "small": 2}}]) == {
-        "shapes": {"tiny": 1, "small": 2, "base": 3}
-    }
-    forced = [
-        {"shapes": {key_of("small", "avx2"): 4}},
-        {"shapes": {key_of("tiny", "avx2"): 5}},
-        {"shapes": {"tiny": 1}},
-    ]
-    assert list(merge(forced)["shapes"]) == ["tiny", "tiny, avx2", "small, avx2"]
-    with pytest.raises(ValueError, match="'tiny'"):
-        merge([{"shapes": {"tiny": 1}}, {"shapes": {"tiny": 1}}])
 
 
 def test_all_engines_are_limited_to_the_instruction_set() -> None:
@@ -266,15 +222,6 @@ def test_the_fastest_instruction_set_is_the_one_that_the_processor_has_completel
     assert missing_flags("portable", []) == []
 
 
-def test_the_report_says_how_engines_were_limited() -> None:
-    figures = {"instruction_set": "avx2", "limits": INSTRUCTION_SETS["avx2"].environment, "engines": {}}
-    figures["not_limited"] = ["ONNX Runtime"]
-    assert "VERSO_ISA=avx2 CT2_FORCE_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX2" in limits_line(figures)
-    assert "cannot" not in limits_line(figures)
-    assert "ONNX Runtime cannot be limited" in limits_line(figures | {"engines": {"ONNX Runtime int8, 1 x 2": {}}})
-    assert limits_line(figures | {"limits": {}}) == "Instruction set: avx2, the processor's own."
-
-
 def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
     """Figures of engines whose rounds are equal in all three measures."""
     return {
@@ -286,22 +233,6 @@ def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
 def test_a_target_is_judged_by_the_best_rival_of_each_round() -> None:
     assert median_ratio([30, 30, 30], [[10, 20, 10], [15, 10, 15]], lower_is_better=False) == 2.0
     assert median_ratio([10, 10, 10], [[30, 20, 20], [15, 40, 30]], lower_is_better=True) == 2.0
-
-
-def test_targets_depend_on_the_instruction_set() -> None:
-    factors = {
-        name: {(target.ours, target.rivals, target.measure): target.factor for target in targets_for(name)}
-        for name in INSTRUCTION_SETS
-    }
-    int8 = ("Verso int8", "CTranslate2 int8")
-    assert factors["avx512-vnni"][*int8, "greedy_tokens_per_s"] == 1.8
-    assert factors["avx512-vnni"][*int8, "latency_beam_4_ms"] == 3.0
-    assert factors["avx2"][*int8, "beam_4_tokens_per_s"] == 1.3
-    assert factors["avx2"][*int8, "latency_greedy_ms"] == 2.0
-    for of_set in factors.values():
-        for measure in MEASURES:
-            assert of_set["Verso float32", "CTranslate2 float32", measure] == 1.2
-            assert of_set["Verso int8", "any rival", measure] == of_set["Verso float32", "any rival", measure] == 1.0
 
 
 def test_targets_without_a_rival_are_left_out_and_missed_ones_named() -> None:
@@ -357,12 +288,6 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
         assert fewest <= num_tokens(one.text) <= most
         assert len(split_text(one.text, "en", lambda start, end: True)) == 1
         assert num_tokens(one.text) <= 100
-
-
-def test_processor_time_of_callers_is_subtracted_from_the_time_over_http() -> None:
-    assert overhead(8.0, 10.0, 0.0, 2) == pytest.approx(0.2)
-    assert overhead(8.0, 10.0, 2.0, 2) == pytest.approx(1 - 8 / 9)
-    assert overhead(8.0, 8.0, 0.0, 2) == 0.0
 
 
 def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -> None:
@@ -441,23 +366,10 @@ def test_arrivals_do_not_wait_for_answers_and_latency_counts_from_their_time() -
     assert 0 <= outcome.cpu_seconds <= outcome.seconds
 
 
-def test_callers_send_the_next_request_after_an_answer() -> None:
-    calls = [post("short", number=index) for index in range(12)]
-    outcome, most = asyncio.run(ask(Load(0, calls, 3, 60.0), 0.02, at_once=3))
-    assert most == 3
-    assert [json.loads(answer.body)["number"] for answer in outcome.answers] == list(range(12))
-    assert outcome.seconds >= 4 * 0.02
-
-
 def test_callers_time_out() -> None:
     outcome, _ = asyncio.run(ask(Load(0, [post("short", number=1)], None, 0.05), answer_s=0.4))
     assert [answer.status for answer in outcome.answers] == [NO_ANSWER]
     assert outcome.answers[0].latency_s >= 0.05
-
-
-def test_translations_are_read_from_an_answer() -> None:
-    assert texts_of(Answer("short", 200, 0.1, b'{"translations": [{"text": "a"}, {"text": "b"}]}')) == ["a", "b"]
-    assert post("x", text="a") == Call("x", "/translate", b'{"text": "a"}', 0.0)
 
 
 def test_static_batches_contain_the_requests_that_arrived_meanwhile() -> None:
@@ -512,46 +424,9 @@ def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
         ]
 
 
-def test_every_point_of_growth_has_a_known_workload() -> None:
-    wanted = points((5, 200), (1, 16), (1, 256))
-    assert len(wanted) == 4 + 2 + 4
-    (row,) = [row for row in rows_for(2) if row.name == "CTranslate2 int8, 2 x 1"]
-    jobs = {(point.line, point.value): job_of(point, row, SHAPES["toy"], 5) for point in wanted}
-    longest = jobs["length, beam 4", 200]
-    assert (len(longest.sources[0]), longest.min_tokens, longest.max_tokens, longest.repeats) == (200, 200, 200, 5)
-    assert jobs["beam", 16].beam_size == 16
-    job = jobs["concurrency, greedy", 256]
-    assert (len(job.sources), job.batch_size, job.max_tokens, job.repeats) == (256, 32, 20, 1)
-    assert jobs["concurrency, greedy", 1].batch_size == 1
-
-
 def test_the_shipped_shape_is_that_of_the_weights() -> None:
     config = load_checkpoint(PRETRAINED).config
     shape = SHAPES[SHIPPED]
     for name in ("d_model", "encoder_layers", "decoder_layers", "d_ff", "num_heads"):
         assert getattr(shape, name) == getattr(config, name), name
     assert shape.vocab_size == config.source_vocab_size
-
-
-def test_estimates_are_compared_with_times_and_with_the_deadline() -> None:
-    pairs = [(4.0, 4.0), (6.0, 5.5), (4.0, 8.0), (6.0, 4.0), (0.1, 0.5)]
-    asked = [Asked(0.0, 0, estimate_s, took_s) for estimate_s, took_s in pairs]
-    row = estimate_row("some", asked)
-    assert row == ["some", "4", "30%", "50%", "50%", "1 of 2", "1 of 2"], "the one under a second does not count"
-
-
-def test_latencies_are_compared_within_rounds() -> None:
-    rounds = {"crowd": [[0.1] * 20, [0.2] * 20, [0.4] * 20], "beside": [[0.2] * 20, [0.2] * 20, [0.2] * 20]}
-    assert latency_table(rounds).splitlines()[-2].split("|")[1:-1][-1].strip() == "1.00"
-
-
-def test_functions_of_a_profile_count_for_their_part_of_the_program(tmp_path: Path) -> None:
-    profile = {
-        (str(tmp_path / "app/http/routes/a.py"), 1, "f"): (1, 1, 0.5, 1.0, {}),
-        (str(tmp_path / "model/b.py"), 1, "g"): (1, 1, 0.25, 1.0, {}),
-        (str(tmp_path / ".venv/lib/site-packages/httpx/c.py"), 1, "h"): (1, 1, 1.0, 1.0, {}),
-        ("~", 0, "len"): (2, 2, 0.75, 0.75, {(str(tmp_path / "model/b.py"), 1, "g"): (2, 2, 0.75, 0.75)}),
-        ("~", 0, request_cost.WAITING): (1, 1, 9.0, 9.0, {}),
-    }
-    stats = SimpleNamespace(stats=profile)
-    assert request_cost.by_part(cast(pstats.Stats, stats), tmp_path) == {"app/http": 0.5, "model": 1.0, "httpx": 1.0}

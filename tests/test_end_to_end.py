@@ -139,15 +139,6 @@ def test_sigterm_under_load_finishes_running_requests_and_exits_with_0(toy_bundl
         server.wait()
 
 
-def test_a_bundle_that_does_not_load_ends_the_process_with_one_line(toy_bundle: Path, tmp_path: Path) -> None:
-    cut = tmp_path / "cut.pt"
-    cut.write_bytes(toy_bundle.read_bytes()[:-500])
-    server = Server(cut)
-    assert server.wait() == 1
-    assert [line for line in server.lines if not line.startswith("{")] == [server.lines[-1]]
-    assert "cut short" in server.lines[-1]
-
-
 def renamed_toy(toy_checkpoint: Path, path: Path, name: str, *pairs: tuple[str, str]) -> Path:
     """The toy with another name and other pairs in its manifest."""
     checkpoint = load_checkpoint(toy_checkpoint)
@@ -237,15 +228,6 @@ def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
         done.set()
         server.popen.kill()
         server.wait()
-
-
-def test_two_bundles_of_one_name_end_the_process_with_one_line(toy_bundle: Path, tmp_path: Path) -> None:
-    for name in ("one.pt", "two.pt"):
-        shutil.copy(toy_bundle, tmp_path / name)
-    server = Server(tmp_path)
-    assert server.wait() == 1
-    assert [line for line in server.lines if not line.startswith("{")] == [server.lines[-1]]
-    assert "two bundles called 'toy'" in server.lines[-1]
 
 
 @pytest.mark.slow

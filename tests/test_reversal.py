@@ -20,8 +20,6 @@ from model.training.settings import GeneratedCorpus, TrainingSettings
 from model.translator import Translator
 from tests.server import Server, served
 
-pytestmark = pytest.mark.thorough
-
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "reverse.yaml"
 WORD, BACKWARDS = "reversethis", "sihtesrever"
 LAST_LAYER = -1
@@ -80,6 +78,7 @@ def bundle(run: Path) -> Path:
     return run / "bundle.pt"
 
 
+@pytest.mark.slow
 def test_held_out_words_are_reversed(run: Path) -> None:
     facts = load_checkpoint(run / "averaged.pt").facts
     assert facts["dev"]["exact_qfw-qrv"] >= 95.0
@@ -88,6 +87,7 @@ def test_held_out_words_are_reversed(run: Path) -> None:
     assert len(rows) == 2
 
 
+@pytest.mark.slow
 def test_a_word_is_reversed(bundle: Path) -> None:
     translator = Translator.load(bundle, num_threads=1)
     (found,) = translator.translate([WORD], return_alignment=True)
@@ -97,6 +97,7 @@ def test_a_word_is_reversed(bundle: Path) -> None:
     assert all(WORD[link.source[0] : link.source[1]] for link in found.alignment)
 
 
+@pytest.mark.slow
 def test_the_last_layer_attends_from_right_to_left(bundle: Path) -> None:
     found = Translator.load(bundle, num_threads=1).attention(WORD)
     assert found.source_tokens == ["<2qrv>", *WORD, "</s>"]
@@ -118,6 +119,7 @@ def server(bundle: Path) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.slow
 def test_the_model_is_served_with_its_attention(server: Server) -> None:
     answer = server.client.post("/translate", json={"text": WORD, "source": "qfw", "target": "qrv"}).json()
     assert answer["translations"][0]["text"] == BACKWARDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,17 +29,8 @@ from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 
-PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
 NO_MEMORY = {"cache_bytes": 0, "coalesce": "off"}
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
 
 
 @dataclass
@@ -125,67 +116,53 @@ async def streamed(service: RemoteTranslations, *texts: str, **fields: Any) -> l
         return [one async for one in events]
 
 
-def test_texts_are_translated_by_a_replica() -> None:
-    async def test() -> None:
-        async with cluster_of(FakeTranslator()) as (service, _):
-            assert await ask(service, "one. two.", "three.") == ["ONE. TWO.", "THREE."]
-            assert [model.name for model in service.models] == ["fake"]
-
-    run(test)
+async def test_texts_are_translated_by_a_replica() -> None:
+    async with cluster_of(FakeTranslator()) as (service, _):
+        assert await ask(service, "one. two.", "three.") == ["ONE. TWO.", "THREE."]
+        assert [model.name for model in service.models] == ["fake"]
 
 
 @pytest.mark.parametrize("num_before", range(8))
-def test_a_stream_that_loses_its_replica_goes_on_with_what_was_not_delivered(num_before: int) -> None:
+async def test_a_stream_that_loses_its_replica_goes_on_with_what_was_not_delivered(num_before: int) -> None:
     """After any number of events; the second replica is lost as well."""
 
-    async def test() -> None:
-        texts = ["one. two. three.", "four.", "five. six."]
-        async with cluster_of(FakeTranslator(), losses=[num_before, 1], **NO_MEMORY) as (service, engines):
-            *events, end = await streamed(service, *texts)
-            sentences = [(one.text, one.index) for one in events if isinstance(one, StreamedSentence)]
-            assert sorted(sentences) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
-            assert [index for text, index in sentences if text == 0] == [0, 1, 2]
-            assert sorted(one.text for one in events if isinstance(one, StreamedText)) == [0, 1, 2]
-            assert isinstance(end, TranslateResult)
-            assert [one.text for one in end.results if not isinstance(one, Exception)] == [
-                text.upper() for text in texts
-            ]
-            assert len(engines[0].asked) == 3
-            assert all(set(asked) <= set(texts) for asked in engines[0].asked)
-
-    run(test)
+    texts = ["one. two. three.", "four.", "five. six."]
+    async with cluster_of(FakeTranslator(), losses=[num_before, 1], **NO_MEMORY) as (service, engines):
+        *events, end = await streamed(service, *texts)
+        sentences = [(one.text, one.index) for one in events if isinstance(one, StreamedSentence)]
+        assert sorted(sentences) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
+        assert [index for text, index in sentences if text == 0] == [0, 1, 2]
+        assert sorted(one.text for one in events if isinstance(one, StreamedText)) == [0, 1, 2]
+        assert isinstance(end, TranslateResult)
+        assert [one.text for one in end.results if not isinstance(one, Exception)] == [text.upper() for text in texts]
+        assert len(engines[0].asked) == 3
+        assert all(set(asked) <= set(texts) for asked in engines[0].asked)
 
 
-def test_finished_texts_of_a_stream_are_not_translated_again() -> None:
-    async def test() -> None:
-        async with cluster_of(FakeTranslator(), losses=[2], **NO_MEMORY) as (service, engines):
-            await streamed(service, "a.", "a much longer sentence.")
-            assert engines[0].asked == [["a.", "a much longer sentence."], ["a much longer sentence."]]
-
-    run(test)
+async def test_finished_texts_of_a_stream_are_not_translated_again() -> None:
+    async with cluster_of(FakeTranslator(), losses=[2], **NO_MEMORY) as (service, engines):
+        await streamed(service, "a.", "a much longer sentence.")
+        assert engines[0].asked == [["a.", "a much longer sentence."], ["a much longer sentence."]]
 
 
-def test_a_request_is_given_to_a_bounded_number_of_replicas() -> None:
+async def test_a_request_is_given_to_a_bounded_number_of_replicas() -> None:
     """A request that ends every replica must not end all of them."""
 
-    async def test() -> None:
-        async with cluster_of(FakeTranslator(), losses=[0] * 10) as (service, engines):
-            with pytest.raises(NotReady):
-                await ask(service, "one.")
-            assert len(engines[0].asked) == MAX_LOSSES
-            with pytest.raises(NotReady):
-                await streamed(service, "one.")
-            assert len(engines[0].asked) == 2 * MAX_LOSSES
-            assert 'verso_replica_losses_total{process="ingress"} 6.0' in (await rendered(service)).decode()
-
-    run(test)
+    async with cluster_of(FakeTranslator(), losses=[0] * 10) as (service, engines):
+        with pytest.raises(NotReady):
+            await ask(service, "one.")
+        assert len(engines[0].asked) == MAX_LOSSES
+        with pytest.raises(NotReady):
+            await streamed(service, "one.")
+        assert len(engines[0].asked) == 2 * MAX_LOSSES
+        assert 'verso_replica_losses_total{process="ingress"} 6.0' in (await rendered(service)).decode()
 
 
 async def rendered(service: RemoteTranslations) -> bytes:
     return await service._metrics.render_all()
 
 
-def test_the_metrics_of_replicas_are_joined_beside_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_metrics_of_replicas_are_joined_beside_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
     def joined(pages: Mapping[str, bytes]) -> bytes:
@@ -194,119 +171,92 @@ def test_the_metrics_of_replicas_are_joined_beside_requests(monkeypatch: pytest.
 
     monkeypatch.setattr(joined_metrics, "joined", joined)
 
-    async def test() -> None:
-        async with cluster_of(FakeTranslator()) as (service, _):
-            await rendered(service)
-        assert threads and threading.main_thread() not in threads
-
-    run(test)
+    async with cluster_of(FakeTranslator()) as (service, _):
+        await rendered(service)
+    assert threads and threading.main_thread() not in threads
 
 
-def test_a_replica_that_ends_is_asked_no_more() -> None:
+async def test_a_replica_that_ends_is_asked_no_more() -> None:
     """It refuses, and the request goes to another one; here it is up again when the deadline passes."""
 
-    async def test() -> None:
-        async with cluster_of(FakeTranslator(), deadline_s=1.0) as (service, engines):
-            await engines[0].replica._service.drain(0.0)
-            with pytest.raises(DeadlineExceeded):
-                await ask(service, "one.")
-            assert len(engines[0].asked) > 1
-
-    run(test)
-
-
-def test_refusals_of_a_replica_are_raised() -> None:
-    async def test() -> None:
-        async with cluster_of(FakeTranslator(), queue_sentences=2) as (service, engines):
-            with pytest.raises(LimitExceeded, match="at most 2"):
-                await ask(service, "one. two. three.")
-            with pytest.raises(LimitExceeded, match="at most 2"):
-                await streamed(service, "one. two. three.")
-            assert len(engines[0].asked) == 2
-
-    run(test)
-
-
-def test_an_unknown_pair_reaches_no_replica() -> None:
-    async def test() -> None:
-        async with cluster_of(FakeTranslator()) as (service, engines):
-            with pytest.raises(UnsupportedPair):
-                await ask(service, "one.", target="fr")
-            assert engines[0].asked == []
-
-    run(test)
-
-
-def test_the_deadline_includes_the_way_to_the_replica() -> None:
-    async def test() -> None:
-        async with cluster_of(held_translator(), deadline_s=0.5) as (service, _):
-            with pytest.raises(DeadlineExceeded):
-                await ask(service, "one.")
-
-    run(test)
-
-
-def test_each_engine_gets_the_texts_of_its_pairs() -> None:
-    async def test() -> None:
-        german = FakeTranslator(manifest=manifest_of("de", "en-de", "de-en"), sha256="1" * 64)
-        french = FakeTranslator(manifest=manifest_of("fr", "fr-de", "en-fr"), sha256="2" * 64)
-        async with cluster_of(german, french) as (service, engines):
-            texts = ["the cat.", "le chat.", "der Hund.", "123"]
-            result = await service.translate(texts, source="auto", target="de", options=GREEDY)
-            assert [one.model for one in result.texts] == ["de", "fr", None, None]
-            assert [one.detected and one.detected.language for one in result.texts] == ["en", "fr", "de", None]
-            assert [one.text for one in result.results if not isinstance(one, Exception)] == [
-                "THE CAT.",
-                "LE CHAT.",
-                "der Hund.",
-                "123",
-            ]
-            assert [engine.asked for engine in engines] == [[["the cat."]], [["le chat."]]]
-            *_, end = await streamed(service, *texts, source="auto")
-            assert [one.model for one in end.texts] == ["de", "fr", None, None]
-            assert await service.pair_of("le chat.", "auto", "de") == ("fr", "de")
-
-    run(test)
-
-
-def test_nothing_is_served_before_every_engine_has_described_its_models() -> None:
-    async def test() -> None:
-        replica = EngineReplica({"VERSO_THREADS": "1"}, 1, FakeBundles(FakeTranslator()))
-        service = RemoteTranslations(Settings(), Metrics(), {"engine": LocalEngine(replica)})
-        assert service.state == "loading"
-        with pytest.raises(NotReady):
+    async with cluster_of(FakeTranslator(), deadline_s=1.0) as (service, engines):
+        await engines[0].replica._service.drain(0.0)
+        with pytest.raises(DeadlineExceeded):
             await ask(service, "one.")
-        await service.stop()
-
-    run(test)
+        assert len(engines[0].asked) > 1
 
 
-def test_replicas_report_waiting_and_decoding_sentences() -> None:
-    async def test() -> None:
-        async with cluster_of(FakeTranslator(step_s=0.01)) as (service, engines):
-            asking = asyncio.create_task(ask(service, *(name * 150 for name in "abc")))
-            while engines[0].replica.record_autoscaling_stats() != {SENTENCES: 3.0}:
-                await asyncio.sleep(0.005)
-            asking.cancel()
-            while engines[0].replica.record_autoscaling_stats() != {SENTENCES: 0.0}:
-                await asyncio.sleep(0.005)
-
-    run(test)
+async def test_refusals_of_a_replica_are_raised() -> None:
+    async with cluster_of(FakeTranslator(), queue_sentences=2) as (service, engines):
+        with pytest.raises(LimitExceeded, match="at most 2"):
+            await ask(service, "one. two. three.")
+        with pytest.raises(LimitExceeded, match="at most 2"):
+            await streamed(service, "one. two. three.")
+        assert len(engines[0].asked) == 2
 
 
-def test_metrics_of_all_processes_are_one_page() -> None:
-    async def test() -> None:
-        async with cluster_of(FakeTranslator()) as (service, _):
+async def test_an_unknown_pair_reaches_no_replica() -> None:
+    async with cluster_of(FakeTranslator()) as (service, engines):
+        with pytest.raises(UnsupportedPair):
+            await ask(service, "one.", target="fr")
+        assert engines[0].asked == []
+
+
+async def test_the_deadline_includes_the_way_to_the_replica() -> None:
+    async with cluster_of(held_translator(), deadline_s=0.5) as (service, _):
+        with pytest.raises(DeadlineExceeded):
             await ask(service, "one.")
-            page = (await rendered(service)).decode()
-            families = list(text_string_to_metric_families(page))
-            names = [family.name for family in families]
-            assert len(set(names)) == len(names)
-            finished = next(family for family in families if family.name == "verso_sentences")
-            (sample,) = [one for one in finished.samples if one.labels.get("outcome") == "finished"][:1]
-            assert (sample.labels["process"], sample.value) == ("replica", 1.0)
 
-    run(test)
+
+async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
+    german = FakeTranslator(manifest=manifest_of("de", "en-de", "de-en"), sha256="1" * 64)
+    french = FakeTranslator(manifest=manifest_of("fr", "fr-de", "en-fr"), sha256="2" * 64)
+    async with cluster_of(german, french) as (service, engines):
+        texts = ["the cat.", "le chat.", "der Hund.", "123"]
+        result = await service.translate(texts, source="auto", target="de", options=GREEDY)
+        assert [one.model for one in result.texts] == ["de", "fr", None, None]
+        assert [one.detected and one.detected.language for one in result.texts] == ["en", "fr", "de", None]
+        assert [one.text for one in result.results if not isinstance(one, Exception)] == [
+            "THE CAT.",
+            "LE CHAT.",
+            "der Hund.",
+            "123",
+        ]
+        assert [engine.asked for engine in engines] == [[["the cat."]], [["le chat."]]]
+        *_, end = await streamed(service, *texts, source="auto")
+        assert [one.model for one in end.texts] == ["de", "fr", None, None]
+        assert await service.pair_of("le chat.", "auto", "de") == ("fr", "de")
+
+
+async def test_nothing_is_served_before_every_engine_has_described_its_models() -> None:
+    replica = EngineReplica({"VERSO_THREADS": "1"}, 1, FakeBundles(FakeTranslator()))
+    service = RemoteTranslations(Settings(), Metrics(), {"engine": LocalEngine(replica)})
+    assert service.state == "loading"
+    with pytest.raises(NotReady):
+        await ask(service, "one.")
+    await service.stop()
+
+
+async def test_replicas_report_waiting_and_decoding_sentences() -> None:
+    async with cluster_of(FakeTranslator(step_s=0.01)) as (service, engines):
+        asking = asyncio.create_task(ask(service, *(name * 150 for name in "abc")))
+        while engines[0].replica.record_autoscaling_stats() != {SENTENCES: 3.0}:
+            await asyncio.sleep(0.005)
+        asking.cancel()
+        while engines[0].replica.record_autoscaling_stats() != {SENTENCES: 0.0}:
+            await asyncio.sleep(0.005)
+
+
+async def test_metrics_of_all_processes_are_one_page() -> None:
+    async with cluster_of(FakeTranslator()) as (service, _):
+        await ask(service, "one.")
+        page = (await rendered(service)).decode()
+        families = list(text_string_to_metric_families(page))
+        names = [family.name for family in families]
+        assert len(set(names)) == len(names)
+        finished = next(family for family in families if family.name == "verso_sentences")
+        (sample,) = [one for one in finished.samples if one.labels.get("outcome") == "finished"][:1]
+        assert (sample.labels["process"], sample.value) == ("replica", 1.0)
 
 
 @dataclass

@@ -157,7 +157,7 @@ BODIES = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=300,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -175,7 +175,7 @@ async def test_whatever_is_sent_is_answered_or_refused_in_the_form_of_the_protoc
         message(response, response.status_code)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     content=st.binary(max_size=200),
     media_type=st.sampled_from([*JSON.values(), *FORM.values(), "multipart/form-data; boundary=x"]),

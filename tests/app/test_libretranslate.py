@@ -374,7 +374,7 @@ TYPES = st.sampled_from([*JSON_TYPE.values(), *FORM_TYPE.values(), "multipart/fo
 
 
 @given(body=BODIES, declared=TYPES, path=st.sampled_from(PATHS["POST"]), query=st.binary(max_size=20))
-@hypothesis_settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@hypothesis_settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_that_is_sent_makes_the_service_fail(body: bytes, declared: str, path: str, query: bytes) -> None:
     async def ask() -> httpx.Response:
         async with client_of(APP) as client:

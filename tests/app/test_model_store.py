@@ -41,7 +41,7 @@ from tests.app.fakes import (
     manifest_of,
 )
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls
-from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of
+from tests.app.test_service import GREEDY, PATIENCE_S, Gate, ask, look, service_with, texts_of
 from tests.waiting import eventually
 
 
@@ -53,96 +53,76 @@ def gauge(service: ObservedService, name: str) -> float | None:
     return service.sample(name)
 
 
-def test_several_models_serve_their_pairs_and_are_named_in_results() -> None:
-    async def test() -> None:
-        first, second = FakeTranslator(), french()
-        async with service_with(FakeBundles(first, second)) as service:
-            assert [model.name for model in service.models] == ["fake", "french"]
-            assert first.warmed_up == second.warmed_up == [1, 4]
-            german = await ask(service, "a", source="de", target="en")
-            other = await ask(service, "b", source="fr", target=None)
-            assert (german.model, other.model) == ("fake", "french")
-            assert [text.model for text in other.texts] == ["french"]
-            assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
-            with pytest.raises(UnsupportedPair, match="en-de, de-en, fr-en"):
-                await ask(service, "c", source="fr", target="de")
-            assert gauge(service, "verso_models") == 2
-
-    run(test)
+async def test_several_models_serve_their_pairs_and_are_named_in_results() -> None:
+    first, second = FakeTranslator(), french()
+    async with service_with(FakeBundles(first, second)) as service:
+        assert [model.name for model in service.models] == ["fake", "french"]
+        assert first.warmed_up == second.warmed_up == [1, 4]
+        german = await ask(service, "a", source="de", target="en")
+        other = await ask(service, "b", source="fr", target=None)
+        assert (german.model, other.model) == ("fake", "french")
+        assert [text.model for text in other.texts] == ["french"]
+        assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
+        with pytest.raises(UnsupportedPair, match="en-de, de-en, fr-en"):
+            await ask(service, "c", source="fr", target="de")
+        assert gauge(service, "verso_models") == 2
 
 
-def test_one_request_may_need_several_models() -> None:
-    async def test() -> None:
-        first, second = FakeTranslator(), french()
-        async with service_with(FakeBundles(first, second), WordDetector()) as service:
-            outcome = await ask(service, "", "le x", "the y", "der z", "слово", source="auto", target="en")
-            assert [text.model for text in outcome.texts] == [None, "french", None, "fake", None]
-            assert texts_of(outcome)[:4] == ["", "LE X", "the y", "DER Z"]
-            assert [text.detected and text.detected.language for text in outcome.texts] == [
-                None,
-                "fr",
-                "en",
-                "de",
-                None,
-            ]
-            assert "cannot be detected" in str(outcome.results[4])
-            assert outcome.model == "french", "the model of the first translated text"
-            assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
-
-    run(test)
+async def test_one_request_may_need_several_models() -> None:
+    first, second = FakeTranslator(), french()
+    async with service_with(FakeBundles(first, second), WordDetector()) as service:
+        outcome = await ask(service, "", "le x", "the y", "der z", "слово", source="auto", target="en")
+        assert [text.model for text in outcome.texts] == [None, "french", None, "fake", None]
+        assert texts_of(outcome)[:4] == ["", "LE X", "the y", "DER Z"]
+        assert [text.detected and text.detected.language for text in outcome.texts] == [
+            None,
+            "fr",
+            "en",
+            "de",
+            None,
+        ]
+        assert "cannot be detected" in str(outcome.results[4])
+        assert outcome.model == "french", "the model of the first translated text"
+        assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
 
 
-def test_texts_that_need_no_model_name_no_model() -> None:
-    async def test() -> None:
-        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-            outcome = await ask(service, " ", "the end", source="auto", target="en", return_alignment=True)
-            assert texts_of(outcome) == [" ", "the end"]
-            assert outcome.model == "fake"
-            assert outcome.num_source_tokens == 0
-            (blank, english) = outcome.results
-            assert not isinstance(blank, Exception) and not isinstance(english, Exception)
-            assert (blank.source, english.source, english.target) == ("zxx", "en", "en")
-            assert (blank.alignment, english.alignment) == ((), ())
-
-    run(test)
+async def test_texts_that_need_no_model_name_no_model() -> None:
+    async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+        outcome = await ask(service, " ", "the end", source="auto", target="en", return_alignment=True)
+        assert texts_of(outcome) == [" ", "the end"]
+        assert outcome.model == "fake"
+        assert outcome.num_source_tokens == 0
+        (blank, english) = outcome.results
+        assert not isinstance(blank, Exception) and not isinstance(english, Exception)
+        assert (blank.source, english.source, english.target) == ("zxx", "en", "en")
+        assert (blank.alignment, english.alignment) == ((), ())
 
 
-def test_attention_detects_the_language_too() -> None:
-    async def test() -> None:
-        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-            arguments: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
-            outcome = await service.attention("der Hund", **arguments, target="en")
-            assert outcome.model == "fake"
-            assert outcome.detected == Detection("de", 0.9, ("de",))
-            for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
-                with pytest.raises(error):
-                    await service.attention(text, **arguments, target="en")
-            for text in ("12", "слово"):
-                with pytest.raises(Exception, match="cannot be detected"):
-                    await service.attention(text, **arguments, target="en")
-
-    def options() -> Any:
-        from model.decoding.options import DecodingOptions
-
-        return DecodingOptions(decoding="greedy")
-
-    run(test)
+async def test_attention_detects_the_language_too() -> None:
+    async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+        arguments: dict[str, Any] = {"source": "auto", "options": GREEDY, "target_text": None}
+        outcome = await service.attention("der Hund", **arguments, target="en")
+        assert outcome.model == "fake"
+        assert outcome.detected == Detection("de", 0.9, ("de",))
+        for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
+            with pytest.raises(error):
+                await service.attention(text, **arguments, target="en")
+        for text in ("12", "слово"):
+            with pytest.raises(Exception, match="cannot be detected"):
+                await service.attention(text, **arguments, target="en")
 
 
-def test_a_loaded_model_serves_after_its_warm_up() -> None:
-    async def test() -> None:
-        bundles = FakeBundles(FakeTranslator(), files={"french.pt": french()})
-        async with service_with(bundles) as service:
-            with pytest.raises(UnsupportedPair):
-                await ask(service, "a", source="fr", target="en")
-            model = await service.load_model("french.pt", "ab" * 32)
-            assert isinstance(model.translator, FakeTranslator)
-            assert (model.name, model.translator.warmed_up) == ("french", [1, 4])
-            assert bundles.loads == [("french.pt", "ab" * 32)]
-            assert (await ask(service, "a", source="fr", target="en")).model == "french"
-            assert gauge(service, "verso_models") == 2
-
-    run(test)
+async def test_a_loaded_model_serves_after_its_warm_up() -> None:
+    bundles = FakeBundles(FakeTranslator(), files={"french.pt": french()})
+    async with service_with(bundles) as service:
+        with pytest.raises(UnsupportedPair):
+            await ask(service, "a", source="fr", target="en")
+        model = await service.load_model("french.pt", "ab" * 32)
+        assert isinstance(model.translator, FakeTranslator)
+        assert (model.name, model.translator.warmed_up) == ("french", [1, 4])
+        assert bundles.loads == [("french.pt", "ab" * 32)]
+        assert (await ask(service, "a", source="fr", target="en")).model == "french"
+        assert gauge(service, "verso_models") == 2
 
 
 class OnGpu(FakeTranslator):
@@ -181,103 +161,88 @@ def emptied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return threads
 
 
-def test_what_is_on_a_gpu_is_checked_warmed_up_and_dropped_by_the_engines_thread(emptied: list[str]) -> None:
-    async def test() -> None:
-        first = OnGpu()
-        second = OnGpu(manifest_of("second", "fr-en"))
-        third = OnGpu(manifest_of("third", "es-en"))
-        async with service_with(FakeBundles(first, second, files={"third.pt": third})) as service:
-            assert first.done == second.done == ["check", "width 1", "width 4"]
-            await service.load_model("third.pt", None)
-            assert third.done == first.done
-            await service.unload_model("third")
-            assert third.done[-1] == "drop"
-            assert (await ask(service, "a", source="fr", target="en")).model == "second"
-            assert emptied == ["verso-engine"]
-
-    run(test)
+async def test_what_is_on_a_gpu_is_checked_warmed_up_and_dropped_by_the_engines_thread(emptied: list[str]) -> None:
+    first = OnGpu()
+    second = OnGpu(manifest_of("second", "fr-en"))
+    third = OnGpu(manifest_of("third", "es-en"))
+    async with service_with(FakeBundles(first, second, files={"third.pt": third})) as service:
+        assert first.done == second.done == ["check", "width 1", "width 4"]
+        await service.load_model("third.pt", None)
+        assert third.done == first.done
+        await service.unload_model("third")
+        assert third.done[-1] == "drop"
+        assert (await ask(service, "a", source="fr", target="en")).model == "second"
+        assert emptied == ["verso-engine"]
 
 
-def test_translations_go_on_between_the_parts_of_a_warm_up() -> None:
-    async def test() -> None:
-        gate = Gate()
-        loading_model = OnGpu(manifest_of("french", "fr-en"))
+async def test_translations_go_on_between_the_parts_of_a_warm_up() -> None:
+    gate = Gate()
+    loading_model = OnGpu(manifest_of("french", "fr-en"))
 
-        def parts(widths: Sequence[int]) -> Iterator[Callable[[], object]]:
-            yield lambda: None
-            gate.pass_through()  # on the loop's thread: the next part is not yet asked for
-            yield lambda: None
+    def parts(widths: Sequence[int]) -> Iterator[Callable[[], object]]:
+        yield lambda: None
+        gate.pass_through()  # on the loop's thread: the next part is not yet asked for
+        yield lambda: None
 
-        loading_model.warm_up_parts = parts  # type: ignore[method-assign]
+    loading_model.warm_up_parts = parts  # type: ignore[method-assign]
+    gate.open.set()
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": loading_model})) as service:
+        loading = asyncio.create_task(service.load_model("french.pt", None))
+        assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
+        await loading
+        assert gate.reached.is_set()
+
+
+async def test_an_error_of_a_warm_up_on_the_engines_thread_refuses_the_bundle() -> None:
+    broken = OnGpu(manifest_of("french", "fr-en"))
+
+    def fail(widths: Sequence[int]) -> None:
+        raise RuntimeError("it does not decode")
+
+    broken.check_graphs = fail  # type: ignore[method-assign]
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": broken})) as service:
+        with pytest.raises(BundleRefused, match="could not be loaded"):
+            await service.load_model("french.pt", None)
+        assert texts_of(await ask(service, "next")) == ["NEXT"]
+
+
+async def test_translations_continue_while_a_model_is_loaded() -> None:
+    gate = Gate()
+
+    def slow() -> FakeTranslator:
+        gate.pass_through()
+        assert threading.current_thread().name == "verso-loader"
+        return french()
+
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
+        loading = asyncio.create_task(service.load_model("french.pt", None))
+        await eventually(gate.reached.is_set)
+        assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
         gate.open.set()
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": loading_model})) as service:
-            loading = asyncio.create_task(service.load_model("french.pt", None))
-            assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
-            await loading
-            assert gate.reached.is_set()
-
-    run(test)
+        assert (await loading).name == "french"
 
 
-def test_an_error_of_a_warm_up_on_the_engines_thread_refuses_the_bundle() -> None:
-    async def test() -> None:
-        broken = OnGpu(manifest_of("french", "fr-en"))
+async def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
+    gate, running = Gate(), []
 
-        def fail(widths: Sequence[int]) -> None:
-            raise RuntimeError("it does not decode")
+    def slow() -> FakeTranslator:
+        running.append(1)
+        assert len(running) == 1
+        gate.pass_through()
+        running.pop()
+        return french()
 
-        broken.check_graphs = fail  # type: ignore[method-assign]
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": broken})) as service:
-            with pytest.raises(BundleRefused, match="could not be loaded"):
-                await service.load_model("french.pt", None)
-            assert texts_of(await ask(service, "next")) == ["NEXT"]
-
-    run(test)
-
-
-def test_translations_continue_while_a_model_is_loaded() -> None:
-    async def test() -> None:
-        gate = Gate()
-
-        def slow() -> FakeTranslator:
-            gate.pass_through()
-            assert threading.current_thread().name == "verso-loader"
-            return french()
-
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
-            loading = asyncio.create_task(service.load_model("french.pt", None))
-            await eventually(gate.reached.is_set)
-            assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
-            gate.open.set()
-            assert (await loading).name == "french"
-
-    run(test)
-
-
-def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
-    async def test() -> None:
-        gate, running = Gate(), []
-
-        def slow() -> FakeTranslator:
-            running.append(1)
-            assert len(running) == 1
-            gate.pass_through()
-            running.pop()
-            return french()
-
-        bundles = FakeBundles(FakeTranslator(), files={"french.pt": slow})
-        async with service_with(bundles) as service:
-            first = asyncio.create_task(service.load_model("french.pt", None))
-            await eventually(gate.reached.is_set)
-            second = asyncio.create_task(service.load_model("french.pt", None))
-            await asyncio.sleep(0.02)  # lets the second load begin; the result does not depend on it
-            gate.open.set()
-            assert (await first).name == "french"
-            with pytest.raises(ModelAlreadyLoaded, match="'french'"):
-                await second
-            assert len(bundles.loads) == 1
-
-    run(test)
+    bundles = FakeBundles(FakeTranslator(), files={"french.pt": slow})
+    async with service_with(bundles) as service:
+        first = asyncio.create_task(service.load_model("french.pt", None))
+        await eventually(gate.reached.is_set)
+        second = asyncio.create_task(service.load_model("french.pt", None))
+        await asyncio.sleep(0.02)  # lets the second load begin; the result does not depend on it
+        gate.open.set()
+        assert (await first).name == "french"
+        with pytest.raises(ModelAlreadyLoaded, match="'french'"):
+            await second
+        assert len(bundles.loads) == 1
 
 
 @pytest.mark.parametrize(
@@ -288,271 +253,226 @@ def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
         (RuntimeError("secret path"), BundleRefused, "the log has the reason"),
     ],
 )
-def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception], said: str) -> None:
-    async def test() -> None:
-        def fail() -> FakeTranslator:
-            raise error
+async def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception], said: str) -> None:
+    def fail() -> FakeTranslator:
+        raise error
 
-        async with service_with(FakeBundles(FakeTranslator(), files={"bad.pt": fail})) as service:
-            with pytest.raises(raised, match=said) as refused:
-                await service.load_model("bad.pt", None)
-            assert "secret" not in str(refused.value)
-            with pytest.raises(BundleNotFound):
-                await service.load_model("none.pt", None)
-            assert [model.name for model in service.models] == ["fake"]
-            assert texts_of(await ask(service, "fine")) == ["FINE"]
-
-    run(test)
+    async with service_with(FakeBundles(FakeTranslator(), files={"bad.pt": fail})) as service:
+        with pytest.raises(raised, match=said) as refused:
+            await service.load_model("bad.pt", None)
+        assert "secret" not in str(refused.value)
+        with pytest.raises(BundleNotFound):
+            await service.load_model("none.pt", None)
+        assert [model.name for model in service.models] == ["fake"]
+        assert texts_of(await ask(service, "fine")) == ["FINE"]
 
 
-def test_a_model_that_fails_its_warm_up_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        broken = french()
+async def test_a_model_that_fails_its_warm_up_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = french()
 
-        def fail(widths: Any) -> None:
-            raise RuntimeError("a tensor of the wrong shape")
+    def fail(widths: Any) -> None:
+        raise RuntimeError("a tensor of the wrong shape")
 
-        monkeypatch.setattr(broken, "warm_up", fail)
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": broken})) as service:
-            with pytest.raises(BundleRefused):
-                await service.load_model("french.pt", None)
-            assert [model.name for model in service.models] == ["fake"]
-
-    run(test)
-
-
-def test_a_load_finishes_even_if_the_caller_is_cancelled() -> None:
-    async def test() -> None:
-        gate = Gate()
-
-        def slow() -> FakeTranslator:
-            gate.pass_through()
-            return french()
-
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
-            loading = asyncio.create_task(service.load_model("french.pt", None))
-            await eventually(gate.reached.is_set)
-            loading.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await loading
-            gate.open.set()
-            await eventually(lambda: len(service.models) == 2)
-
-    run(test)
-
-
-def test_unloading_waits_for_running_requests_and_refuses_new_ones() -> None:
-    async def test() -> None:
-        going = held_translator(manifest_of("french", "fr-en"))
-        async with service_with(FakeBundles(FakeTranslator(), going)) as service:
-            running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
-            await eventually(going.stepping.is_set)
-            unloading = asyncio.create_task(service.unload_model("french"))
-            await eventually(lambda: len(service.models) == 1)
-            with pytest.raises(UnsupportedPair, match="name one of: en-de, de-en"):
-                await ask(service, "late", source="fr", target="en")
-            with pytest.raises(UnknownModel, match="loaded are: fake"):
-                await service.unload_model("french")
-            assert not unloading.done()
-            going.step_gate.set()
-            assert texts_of(await running) == ["RUNNING"]
-            assert await unloading > 0
-            assert gauge(service, "verso_models") == 1
-
-    run(test)
-
-
-def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        going, staying = held_translator(manifest_of("french", "fr-en")), held_translator()
-        async with service_with(FakeBundles(staying, going), drain_timeout_s=0.05) as service:
-            running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
-            other = asyncio.create_task(ask(service, "other"))
-            await eventually(going.stepping.is_set)
-            unloading = asyncio.create_task(service.unload_model("french"))
-            with pytest.raises(NotReady, match="was unloaded"):
-                await running
-            going.step_gate.set()
-            staying.step_gate.set()
-            with caplog.at_level(logging.INFO, logger="app.models"):
-                await unloading
-            assert texts_of(await other) == ["OTHER"], "requests of other models continue"
-            (record,) = [record for record in caplog.records if record.message == "unloaded"]
-            assert record.fields["requests_given_up"] is True  # type: ignore[attr-defined]
-
-    run(test)
-
-
-def test_unloading_waits_for_attention_too() -> None:
-    async def test() -> None:
-        gate = Gate()
-        async with service_with(FakeBundles(FakeTranslator())) as service:
-            service.engine.call(gate.pass_through, lambda outcome: None)
-            await eventually(gate.reached.is_set)
-            looking = asyncio.create_task(look(service, "two words"))
-            await eventually(lambda: num_waiting_calls(service.engine))
-            unloading = asyncio.create_task(service.unload_model("fake"))
-            await eventually(lambda: not service.models)
-            assert not unloading.done()
-            gate.open.set()
-            assert (await looking).translation == "TWO WORDS"
-            await unloading
-
-    run(test)
-
-
-def test_the_memory_of_a_model_is_released() -> None:
-    async def test() -> None:
-        going: list[FakeTranslator] = [french()]
-        seen = weakref.ref(going[0])
-        bundles = FakeBundles(FakeTranslator(), files={"french.pt": lambda: going.pop()})
-        async with service_with(bundles) as service:
+    monkeypatch.setattr(broken, "warm_up", fail)
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": broken})) as service:
+        with pytest.raises(BundleRefused):
             await service.load_model("french.pt", None)
-            await ask(service, "a text", source="fr", target="en")
-            assert seen() is not None
-            await service.unload_model("french")
-            gc.collect()
-            assert seen() is None
-
-    run(test)
+        assert [model.name for model in service.models] == ["fake"]
 
 
-def test_a_service_without_models_is_not_ready_until_one_is_loaded() -> None:
-    async def test() -> None:
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french()})) as service:
-            await service.unload_model("fake")
-            assert (service.state, gauge(service, "verso_ready"), gauge(service, "verso_models")) == ("empty", 0, 0)
-            with pytest.raises(NotReady, match="No model is loaded"):
-                await ask(service, "x")
-            await service.load_model("french.pt", None)
-            assert (service.state, gauge(service, "verso_ready")) == ("ready", 1)
-            assert texts_of(await ask(service, "x", source="fr", target="en")) == ["X"]
+async def test_a_load_finishes_even_if_the_caller_is_cancelled() -> None:
+    gate = Gate()
 
-    run(test)
+    def slow() -> FakeTranslator:
+        gate.pass_through()
+        return french()
 
-
-def test_a_request_whose_models_are_unloaded_during_detection_is_refused() -> None:
-    async def test() -> None:
-        gate = Gate()
-
-        class SlowDetector(WordDetector):
-            def detect(self, texts: Any, languages: Any) -> Any:
-                gate.pass_through()
-                return super().detect(texts, languages)
-
-        async with service_with(FakeBundles(FakeTranslator()), SlowDetector()) as service:
-            asked = asyncio.create_task(ask(service, "der", source="auto", target="en"))
-            await eventually(gate.reached.is_set)
-            await service.unload_model("fake")
-            gate.open.set()
-            with pytest.raises(NotReady, match="No model is loaded"):
-                await asked
-
-    run(test)
-
-
-def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:
-    async def test() -> None:
-        gate = Gate()
-
-        def slow() -> FakeTranslator:
-            gate.pass_through()
-            return FakeTranslator()
-
-        service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(slow, files={"french.pt": french()}))
-        await service.start()
-        for work in (service.load_model("french.pt", None), service.unload_model("fake")):
-            with pytest.raises(NotReady, match="still loading"):
-                await work
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
+        loading = asyncio.create_task(service.load_model("french.pt", None))
+        await eventually(gate.reached.is_set)
+        loading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loading
         gate.open.set()
-        await service.wait_loaded()
-        await service.drain(PATIENCE_S)
-        with pytest.raises(NotReady, match="shutting down"):
-            await service.load_model("french.pt", None)
-        await service.stop()
-
-    run(test)
+        await eventually(lambda: len(service.models) == 2)
 
 
-def test_an_unload_interrupted_by_shutdown_is_refused() -> None:
-    async def test() -> None:
-        going = held_translator()
-        async with service_with(FakeBundles(going)) as service:
-            running = asyncio.create_task(ask(service, "running"))
-            await eventually(going.stepping.is_set)
-            unloading = asyncio.create_task(service.unload_model("fake"))
-            await eventually(lambda: not service.models)
-            stopping = asyncio.create_task(service.stop())
-            await eventually(lambda: is_stopping(service.engine))
-            going.step_gate.set()
-            await stopping
-            for task in (running, unloading):
-                with pytest.raises(NotReady, match="has stopped"):
-                    await task
+async def test_unloading_waits_for_running_requests_and_refuses_new_ones() -> None:
+    going = held_translator(manifest_of("french", "fr-en"))
+    async with service_with(FakeBundles(FakeTranslator(), going)) as service:
+        running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
+        await eventually(going.stepping.is_set)
+        unloading = asyncio.create_task(service.unload_model("french"))
+        await eventually(lambda: len(service.models) == 1)
+        with pytest.raises(UnsupportedPair, match="name one of: en-de, de-en"):
+            await ask(service, "late", source="fr", target="en")
+        with pytest.raises(UnknownModel, match="loaded are: fake"):
+            await service.unload_model("french")
+        assert not unloading.done()
+        going.step_gate.set()
+        assert texts_of(await running) == ["RUNNING"]
+        assert await unloading > 0
+        assert gauge(service, "verso_models") == 1
 
-    run(test)
 
-
-def test_pairs_that_are_never_used_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        second = FakeTranslator(manifest=manifest_of("second", "en-de", "fr-en"))
+async def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    going, staying = held_translator(manifest_of("french", "fr-en")), held_translator()
+    async with service_with(FakeBundles(staying, going), drain_timeout_s=0.05) as service:
+        running = asyncio.create_task(ask(service, "running", source="fr", target="en"))
+        other = asyncio.create_task(ask(service, "other"))
+        await eventually(going.stepping.is_set)
+        unloading = asyncio.create_task(service.unload_model("french"))
+        with pytest.raises(NotReady, match="was unloaded"):
+            await running
+        going.step_gate.set()
+        staying.step_gate.set()
         with caplog.at_level(logging.INFO, logger="app.models"):
-            async with service_with(FakeBundles(FakeTranslator(), second)):
-                pass
-        (record,) = [record for record in caplog.records if "never used" in record.message]
-        assert record.fields == {"model": "second", "pairs": "en-de"}  # type: ignore[attr-defined]
-
-    run(test)
+            await unloading
+        assert texts_of(await other) == ["OTHER"], "requests of other models continue"
+        (record,) = [record for record in caplog.records if record.message == "unloaded"]
+        assert record.fields["requests_given_up"] is True  # type: ignore[attr-defined]
 
 
-def test_loading_a_model_does_not_change_the_number_of_threads() -> None:
+async def test_unloading_waits_for_attention_too() -> None:
+    gate = Gate()
+    async with service_with(FakeBundles(FakeTranslator())) as service:
+        service.engine.call(gate.pass_through, lambda outcome: None)
+        await eventually(gate.reached.is_set)
+        looking = asyncio.create_task(look(service, "two words"))
+        await eventually(lambda: num_waiting_calls(service.engine))
+        unloading = asyncio.create_task(service.unload_model("fake"))
+        await eventually(lambda: not service.models)
+        assert not unloading.done()
+        gate.open.set()
+        assert (await looking).translation == "TWO WORDS"
+        await unloading
+
+
+async def test_the_memory_of_a_model_is_released() -> None:
+    going: list[FakeTranslator] = [french()]
+    seen = weakref.ref(going[0])
+    bundles = FakeBundles(FakeTranslator(), files={"french.pt": lambda: going.pop()})
+    async with service_with(bundles) as service:
+        await service.load_model("french.pt", None)
+        await ask(service, "a text", source="fr", target="en")
+        assert seen() is not None
+        await service.unload_model("french")
+        gc.collect()
+        assert seen() is None
+
+
+async def test_a_service_without_models_is_not_ready_until_one_is_loaded() -> None:
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french()})) as service:
+        await service.unload_model("fake")
+        assert (service.state, gauge(service, "verso_ready"), gauge(service, "verso_models")) == ("empty", 0, 0)
+        with pytest.raises(NotReady, match="No model is loaded"):
+            await ask(service, "x")
+        await service.load_model("french.pt", None)
+        assert (service.state, gauge(service, "verso_ready")) == ("ready", 1)
+        assert texts_of(await ask(service, "x", source="fr", target="en")) == ["X"]
+
+
+async def test_a_request_whose_models_are_unloaded_during_detection_is_refused() -> None:
+    gate = Gate()
+
+    class SlowDetector(WordDetector):
+        def detect(self, texts: Any, languages: Any) -> Any:
+            gate.pass_through()
+            return super().detect(texts, languages)
+
+    async with service_with(FakeBundles(FakeTranslator()), SlowDetector()) as service:
+        asked = asyncio.create_task(ask(service, "der", source="auto", target="en"))
+        await eventually(gate.reached.is_set)
+        await service.unload_model("fake")
+        gate.open.set()
+        with pytest.raises(NotReady, match="No model is loaded"):
+            await asked
+
+
+async def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:
+    gate = Gate()
+
+    def slow() -> FakeTranslator:
+        gate.pass_through()
+        return FakeTranslator()
+
+    service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(slow, files={"french.pt": french()}))
+    await service.start()
+    for work in (service.load_model("french.pt", None), service.unload_model("fake")):
+        with pytest.raises(NotReady, match="still loading"):
+            await work
+    gate.open.set()
+    await service.wait_loaded()
+    await service.drain(PATIENCE_S)
+    with pytest.raises(NotReady, match="shutting down"):
+        await service.load_model("french.pt", None)
+    await service.stop()
+
+
+async def test_an_unload_interrupted_by_shutdown_is_refused() -> None:
+    going = held_translator()
+    async with service_with(FakeBundles(going)) as service:
+        running = asyncio.create_task(ask(service, "running"))
+        await eventually(going.stepping.is_set)
+        unloading = asyncio.create_task(service.unload_model("fake"))
+        await eventually(lambda: not service.models)
+        stopping = asyncio.create_task(service.stop())
+        await eventually(lambda: is_stopping(service.engine))
+        going.step_gate.set()
+        await stopping
+        for task in (running, unloading):
+            with pytest.raises(NotReady, match="has stopped"):
+                await task
+
+
+async def test_pairs_that_are_never_used_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    second = FakeTranslator(manifest=manifest_of("second", "en-de", "fr-en"))
+    with caplog.at_level(logging.INFO, logger="app.models"):
+        async with service_with(FakeBundles(FakeTranslator(), second)):
+            pass
+    (record,) = [record for record in caplog.records if "never used" in record.message]
+    assert record.fields == {"model": "second", "pairs": "en-de"}  # type: ignore[attr-defined]
+
+
+async def test_loading_a_model_does_not_change_the_number_of_threads() -> None:
     import torch
 
-    async def test() -> None:
-        def one_thread() -> FakeTranslator:
-            torch.set_num_threads(1)
-            return french()
+    def one_thread() -> FakeTranslator:
+        torch.set_num_threads(1)
+        return french()
 
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": one_thread}), threads=2) as service:
-            counted: queue.Queue[Any] = queue.Queue()
-            service.engine.call(torch.get_num_threads, counted.put)
-            before = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
-            await service.load_model("french.pt", None)
-            service.engine.call(torch.get_num_threads, counted.put)
-            after = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
-            assert (before, after) == (2, 2)
-
-    run(test)
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": one_thread}), threads=2) as service:
+        counted: queue.Queue[Any] = queue.Queue()
+        service.engine.call(torch.get_num_threads, counted.put)
+        before = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
+        await service.load_model("french.pt", None)
+        service.engine.call(torch.get_num_threads, counted.put)
+        after = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
+        assert (before, after) == (2, 2)
 
 
-def test_cached_results_of_a_model_are_removed_when_it_is_unloaded() -> None:
-    async def test() -> None:
-        async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french}), WordDetector()) as service:
-            for _ in range(2):
-                model = await service.load_model("french.pt", None)
-                await ask(service, "x", source="fr", target="en")
-                await ask(service, "x", source="fr", target="en")
-                assert isinstance(model.translator, FakeTranslator)
-                assert sum(model.translator.log.joins) == 1
-                assert gauge(service, "verso_cache_entries") == 1
-                del model
-                await service.unload_model("french")
-                assert gauge(service, "verso_cache_entries") == 0
-
-    run(test)
+async def test_cached_results_of_a_model_are_removed_when_it_is_unloaded() -> None:
+    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french}), WordDetector()) as service:
+        for _ in range(2):
+            model = await service.load_model("french.pt", None)
+            await ask(service, "x", source="fr", target="en")
+            await ask(service, "x", source="fr", target="en")
+            assert isinstance(model.translator, FakeTranslator)
+            assert sum(model.translator.log.joins) == 1
+            assert gauge(service, "verso_cache_entries") == 1
+            del model
+            await service.unload_model("french")
+            assert gauge(service, "verso_cache_entries") == 0
 
 
-def test_a_model_loaded_later_may_lower_the_tokens_that_decode_at_once() -> None:
-    async def test() -> None:
-        shaped = FakeTranslator(manifest=SHAPED)
-        wide = replace(
-            SHAPED, name="wide", pairs=(("fr", "en"),), architecture={**SHAPED.architecture, "d_model": 6400}
-        )
-        bundles = FakeBundles(shaped, files={"wide.pt": FakeTranslator(manifest=wide)})
-        async with service_with(bundles, max_batch_tokens=None) as service:
-            before = service.engine.budget
-            await service.load_model("wide.pt", None)
-            assert service.engine.budget.max_tokens < before.max_tokens / 10
-            assert service.engine.budget.max_rows == before.max_rows
-
-    run(test)
+async def test_a_model_loaded_later_may_lower_the_tokens_that_decode_at_once() -> None:
+    shaped = FakeTranslator(manifest=SHAPED)
+    wide = replace(SHAPED, name="wide", pairs=(("fr", "en"),), architecture={**SHAPED.architecture, "d_model": 6400})
+    bundles = FakeBundles(shaped, files={"wide.pt": FakeTranslator(manifest=wide)})
+    async with service_with(bundles, max_batch_tokens=None) as service:
+        before = service.engine.budget
+        await service.load_model("wide.pt", None)
+        assert service.engine.budget.max_tokens < before.max_tokens / 10
+        assert service.engine.budget.max_rows == before.max_rows

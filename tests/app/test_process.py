@@ -15,6 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.commands import serve
+from app.settings import Settings
+from tests.app.conftest import FailedStart
 from tests.app.process import REQUEST_HEAD, Process, running
 from tests.server import ROOT
 from tests.waiting import PATIENCE_S, until
@@ -132,23 +135,15 @@ def test_a_request_whose_client_hangs_up_is_cancelled_and_the_next_one_is_served
             assert client.post("/translate", json={"text": "a", "source": "en", "target": "de"}).status_code == 200
 
 
-def test_the_service_is_not_ready_while_the_model_loads(tmp_path: Path) -> None:
-    gate = tmp_path / "load"
-    with running(FAKE_LOAD_GATE=str(gate)) as process, process.new_client() as client:
-        early = client.get("/readyz")
-        assert (early.status_code, early.json()["code"]) == (503, "not_ready")
-        assert client.get("/livez").status_code == 200
-        refused = client.post("/translate", json={"text": "a", "source": "en", "target": "de"})
-        assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-        gate.touch()
-        process.wait_until_ready()
-
-
-def test_a_signal_while_the_model_loads_ends_the_process_with_0(tmp_path: Path) -> None:
+def test_the_service_is_not_ready_while_the_model_loads_and_a_signal_ends_it_with_0(tmp_path: Path) -> None:
     gate = tmp_path / "load"
     with running(FAKE_LOAD_GATE=str(gate)) as process:
-        with process.new_client() as client:  # the server runs, and gets the signal
-            assert client.get("/readyz").status_code == 503
+        with process.new_client() as client:
+            early = client.get("/readyz")
+            assert (early.status_code, early.json()["code"]) == (503, "not_ready")
+            assert client.get("/livez").status_code == 200
+            refused = client.post("/translate", json={"text": "a", "source": "en", "target": "de"})
+            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
         process.popen.send_signal(signal.SIGTERM)
         process.wait_for_line("draining")
         gate.touch()
@@ -166,34 +161,22 @@ def test_a_model_that_fails_to_load_ends_the_process_with_one_line() -> None:
         assert "Traceback" not in "\n".join(process.lines)
 
 
-def test_an_invalid_setting_ends_the_process_with_one_line_that_names_it() -> None:
-    with running(VERSO_PORT="eighty") as process:
-        assert process.wait() == 1
-        (line,) = process.lines
-        assert line.startswith("verso: cannot start: ") and "VERSO_PORT" in line
+def test_an_invalid_setting_ends_the_start_with_one_line_that_names_it(failed_start: FailedStart) -> None:
+    (line,) = failed_start(VERSO_PORT="eighty").splitlines()
+    assert line.startswith("verso: cannot start: ") and "VERSO_PORT" in line
 
 
-def test_a_port_in_use_ends_the_process_with_one_line_that_names_it() -> None:
+def test_a_port_in_use_ends_the_start_with_one_line_that_names_it(failed_start: FailedStart) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with running(VERSO_PORT=port) as process:
-            assert process.wait() == 1
-            (line,) = process.lines
-            assert port in line and "VERSO_PORT" in line
+        (line,) = failed_start(VERSO_HOST="127.0.0.1", VERSO_PORT=port).splitlines()
+    assert port in line and "VERSO_PORT" in line
 
 
-def test_help_lists_every_setting_with_default_and_description() -> None:
-    from app.settings import Settings
-
-    run = subprocess.run(
-        [sys.executable, "-m", "app", "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
-    said = " ".join(run.stdout.split())
+def test_help_lists_every_setting_with_default_and_description(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        serve.main(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
     for name, setting in Settings.model_fields.items():
         assert f"VERSO_{name.upper()} (default: " in said
         assert setting.description is not None

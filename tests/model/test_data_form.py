@@ -362,7 +362,7 @@ def test_a_shortlist_is_inflated_to_no_more_than_the_bytes_of_its_bundle(data: P
 
 
 @given(position=st.integers(min_value=0), value=st.integers(0, 255), length=st.integers(1, 8))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_damaged_shortlist_in_a_whole_bundle_is_refused_with_an_error_of_ours(
     position: int, value: int, length: int, data: Path
 ) -> None:

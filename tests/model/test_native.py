@@ -40,6 +40,7 @@ from tests.model.searches import PREFIXES, check_search, same_searches
 from tests.model.slots import requests, some_searches
 from tests.model.tiny import VOCABULARY, TinyVocabulary, random_sources
 from tests.model.torch_layers import randomise, small_config
+from tests.pairwise import pairwise
 
 needs_library = pytest.mark.skipif(library.load_library() is None, reason="no x86 processor, or no C++ compiler, here")
 
@@ -312,6 +313,10 @@ POLICIES = {
 }
 
 
+SEARCHES = pairwise((1, 2, 5), get_args(Scoring), list(POLICIES))
+"""Width, scoring rule and policy."""
+
+
 def random_options(rng: random.Random, width: int, scoring: Scoring) -> DecodingOptions:
     return DecodingOptions(
         decoding="greedy" if width == 1 else "beam",
@@ -329,9 +334,7 @@ def random_options(rng: random.Random, width: int, scoring: Scoring) -> Decoding
 
 
 @needs_library
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("scoring", get_args(Scoring))
-@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
 def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scoring, policy: str) -> None:
     eager = transformer()
     with torch.no_grad():
@@ -364,9 +367,7 @@ def with_reserved(policy: DecodingPolicy, reserved: Sequence[int]) -> DecodingPo
 
 
 @needs_library
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("scoring", get_args(Scoring))
-@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
 def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, policy: str) -> None:
     eager = transformer(**SEVERAL_BLOCKS)
     with torch.no_grad():

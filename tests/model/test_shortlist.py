@@ -48,6 +48,7 @@ from tests.model.test_native import (
 )
 from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
+from tests.pairwise import pairwise
 from tests.toy import WORDS, sentence
 
 pytestmark = pytest.mark.thorough
@@ -346,16 +347,8 @@ def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: st
     check_same_in_any_batch(make, sources, options)
 
 
-PAIRWISE = [
-    (width, scoring, list(POLICIES)[(row + column) % len(POLICIES)])
-    for row, width in enumerate((1, 2, 5))
-    for column, scoring in enumerate(get_args(Scoring))
-]
-"""Each pair of a width, a rule and a policy."""
-
-
 @needs_library
-@pytest.mark.parametrize(("width", "scoring", "policy"), PAIRWISE)
+@pytest.mark.parametrize(("width", "scoring", "policy"), pairwise((1, 2, 5), get_args(Scoring), list(POLICIES)))
 def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
     width: int, scoring: Scoring, policy: str
 ) -> None:
@@ -389,9 +382,7 @@ def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
 
 
 @needs_library
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("width", [1, 4])
-@pytest.mark.parametrize("always", [1, 64, 90])
+@pytest.mark.parametrize(("always", "width", "policy"), pairwise((1, 64, 90), (1, 4), list(POLICIES)))
 def test_required_tokens_are_candidates(always: int, width: int, policy: str) -> None:
     eager = transformer()
     rng = random.Random(f"{always} {width} {policy}")

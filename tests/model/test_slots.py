@@ -44,6 +44,7 @@ from tests.model.slots import (
 from tests.model.test_search import exhaustive
 from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
+from tests.pairwise import pairwise
 
 STEPPING: list[dict[str, Any]] = [{}, {"steps_per_call": 3}]
 """One step per call; several."""
@@ -65,6 +66,18 @@ def compare(
     all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
 
 
+@pytest.mark.parametrize(
+    ("width", "scoring", "changes"),
+    pairwise(
+        (2, 4, 6),
+        ("hf", "ct2", "marian", "wu"),
+        ({}, {"length_penalty": 0.0}, {"length_penalty": 1.7}, {"early_stopping": True}),
+    ),
+)
+def test_beams_are_those_of_a_cohort(width: int, scoring: Any, changes: dict[str, Any]) -> None:
+    compare(replace(BEAM, beam_size=width, num_hypotheses=width, scoring=scoring, **changes))
+
+
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize(
     "options",
@@ -77,24 +90,6 @@ def compare(
         replace(GREEDY, max_new_tokens=None),
         replace(GREEDY, no_repeat_ngram_size=1, max_new_tokens=8),
         replace(GREEDY, no_repeat_ngram_size=2),
-    ],
-    ids=str,
-)
-def test_greedy_outputs_are_those_of_a_cohort(options: DecodingOptions, stepping: dict[str, Any]) -> None:
-    compare(options, **stepping)
-
-
-@pytest.mark.parametrize("width", [2, 4, 6])
-@pytest.mark.parametrize("scoring", ["hf", "ct2", "marian", "wu"])
-@pytest.mark.parametrize("changes", [{}, {"length_penalty": 0.0}, {"length_penalty": 1.7}, {"early_stopping": True}])
-def test_beams_are_those_of_a_cohort(width: int, scoring: Any, changes: dict[str, Any]) -> None:
-    compare(replace(BEAM, beam_size=width, num_hypotheses=width, scoring=scoring, **changes))
-
-
-@pytest.mark.parametrize("stepping", STEPPING[1:], ids=str)
-@pytest.mark.parametrize(
-    "options",
-    [
         replace(BEAM, min_new_tokens=5),
         replace(BEAM, max_new_tokens=1),
         replace(BEAM, num_hypotheses=2, return_scores=False),
@@ -104,21 +99,22 @@ def test_beams_are_those_of_a_cohort(width: int, scoring: Any, changes: dict[str
     ],
     ids=str,
 )
-def test_every_option_of_beam_search_is_respected(options: DecodingOptions, stepping: dict[str, Any]) -> None:
+def test_every_option_is_respected_as_in_a_cohort(options: DecodingOptions, stepping: dict[str, Any]) -> None:
     compare(options, **stepping)
 
 
-@pytest.mark.parametrize("forced_ids", [(), (5,), (5, 9, 4)])
-@pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
 @pytest.mark.parametrize(
-    "policy",
-    [
-        DecodingPolicy(),
-        DecodingPolicy(force_end=True),
-        DecodingPolicy(renormalise=True, forbidden=(0, 1, 7)),
-        DecodingPolicy(scoring="marian", length_penalty=0.6, renormalise=True, force_end=True),
-    ],
-    ids=["hf", "forced end", "renormalised", "marian"],
+    ("policy", "options", "forced_ids"),
+    pairwise(
+        (
+            DecodingPolicy(),
+            DecodingPolicy(force_end=True),
+            DecodingPolicy(renormalise=True, forbidden=(0, 1, 7)),
+            DecodingPolicy(scoring="marian", length_penalty=0.6, renormalise=True, force_end=True),
+        ),
+        (GREEDY, replace(BEAM, no_repeat_ngram_size=2)),
+        ((), (5,), (5, 9, 4)),
+    ),
 )
 def test_policies_and_forced_ids_are_respected(
     policy: DecodingPolicy, options: DecodingOptions, forced_ids: tuple[int, ...]
@@ -207,9 +203,7 @@ def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: t
         assert hypothesis.score == pytest.approx(score, abs=1e-5)
 
 
-@pytest.mark.parametrize("stepping", STEPPING, ids=str)
-@pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("options", "seed", "stepping"), pairwise((GREEDY, BEAM), range(2), STEPPING))
 def test_sentences_that_join_and_leave_change_no_output(
     options: DecodingOptions, seed: int, stepping: dict[str, Any]
 ) -> None:

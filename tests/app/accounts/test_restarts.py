@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.app.accounts.keyed import bearer, make_key, used
-from tests.server import ROOT, Server, served
+from tests.app.conftest import FailedStart
+from tests.server import Server, served
 
 pytestmark = pytest.mark.thorough
 
@@ -42,34 +40,22 @@ def test_usage_outlives_a_killed_process_and_repeated_requests_are_counted_once(
 
 
 @pytest.mark.parametrize("fault", ["no database", "no file", "no folder"])
-def test_a_service_whose_keys_cannot_be_read_does_not_start(fault: str, tmp_path: Path) -> None:
+def test_a_service_whose_keys_cannot_be_read_does_not_start(
+    fault: str, tmp_path: Path, failed_start: FailedStart
+) -> None:
     path = tmp_path / ("mistyped/keys.sqlite" if fault == "no folder" else "keys.sqlite")
     if fault == "no database":
         path.write_bytes(b"no database" * 100)
     before = sorted(tmp_path.iterdir())
-    ended = ended_at_start(VERSO_KEYS_DB=str(path))
-    assert ended.returncode == 1
-    assert "VERSO_KEYS_DB" in ended.stderr and str(path) in ended.stderr and "Traceback" not in ended.stderr
+    message = failed_start(VERSO_KEYS_DB=str(path))
+    assert "VERSO_KEYS_DB" in message and str(path) in message
     assert sorted(tmp_path.iterdir()) == before
     if fault != "no database":
-        assert "verso keys create NAME" in ended.stderr
+        assert "verso keys create NAME" in message
 
 
 @pytest.mark.parametrize("folder", ["/proc/x", "/dev/null"])
-def test_a_service_that_cannot_keep_documents_where_it_is_told_to_does_not_start(folder: str) -> None:
-    ended = ended_at_start(VERSO_DATA_DIR=folder)
-    assert ended.returncode == 1
-    assert f"VERSO_DATA_DIR: nothing can be kept in {folder}" in ended.stderr and "Traceback" not in ended.stderr
-
-
-def ended_at_start(**settings: str) -> subprocess.CompletedProcess[str]:
-    """A service that does not start."""
-    return subprocess.run(
-        [sys.executable, "-m", "app"],
-        cwd=ROOT,
-        env={**os.environ, **settings, "VERSO_PORT": "0"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def test_a_service_that_cannot_keep_documents_where_it_is_told_to_does_not_start(
+    folder: str, failed_start: FailedStart
+) -> None:
+    assert f"VERSO_DATA_DIR: nothing can be kept in {folder}" in failed_start(VERSO_DATA_DIR=folder)

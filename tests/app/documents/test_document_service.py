@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,14 +103,6 @@ async def bench(translator: FakeTranslator | None = None, **settings: Any) -> As
         await service.stop()
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
-
-
 def hold_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, translator: FakeTranslator) -> threading.Event:
     """Let no step begin once translations have been stored; returns the event of that."""
     held = threading.Event()
@@ -139,44 +131,35 @@ def beginnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return begun
 
 
-def test_a_document_is_translated_and_its_progress_is_in_sentences() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            added = await made.add()
-            assert (added.status, added.num_done, added.num_sentences) == ("queued", 0, None)
-            assert (added.source, added.target, added.expires_at) == ("en", "de", made.now + KEPT_S)
-            done = await made.ended(added)
-            assert (done.status, done.num_done, done.num_sentences) == ("done", 40, 40)
-            result = await made.documents.result(added.id)
-            assert (result.filename, result.media_type) == ("a.de.txt", "text/plain")
-            assert result.content == TEXT.upper()
-
-    run(scenario)
+async def test_a_document_is_translated_and_its_progress_is_in_sentences() -> None:
+    async with bench() as made:
+        added = await made.add()
+        assert (added.status, added.num_done, added.num_sentences) == ("queued", 0, None)
+        assert (added.source, added.target, added.expires_at) == ("en", "de", made.now + KEPT_S)
+        done = await made.ended(added)
+        assert (done.status, done.num_done, done.num_sentences) == ("done", 40, 40)
+        result = await made.documents.result(added.id)
+        assert (result.filename, result.media_type) == ("a.de.txt", "text/plain")
+        assert result.content == TEXT.upper()
 
 
-def test_several_sentences_of_a_paragraph_count_each() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            done = await made.ended(await made.add(b"One here. Two there.\n\nThree. Four. Five. 6 7\n"))
-            assert (done.num_done, done.num_sentences) == (5, 5)
-            assert await made.text(done) == "ONE HERE. TWO THERE.\n\nTHREE. FOUR. FIVE. 6 7\n"
-
-    run(scenario)
+async def test_several_sentences_of_a_paragraph_count_each() -> None:
+    async with bench() as made:
+        done = await made.ended(await made.add(b"One here. Two there.\n\nThree. Four. Five. 6 7\n"))
+        assert (done.num_done, done.num_sentences) == (5, 5)
+        assert await made.text(done) == "ONE HERE. TWO THERE.\n\nTHREE. FOUR. FIVE. 6 7\n"
 
 
-def test_documents_are_translated_one_after_the_other() -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator) as made:
-            first, second = await made.add(b"the first"), await made.add(b"the second")
-            await eventually(translator.stepping.is_set)
-            assert [(await made.documents.get(one.id)).status for one in (first, second)] == ["running", "queued"]
-            translator.step_gate.set()
-            await made.ended(second)
-            assert await made.text(first) == "THE FIRST"
-            assert await made.text(second) == "THE SECOND"
-
-    run(scenario)
+async def test_documents_are_translated_one_after_the_other() -> None:
+    translator = held_translator()
+    async with bench(translator) as made:
+        first, second = await made.add(b"the first"), await made.add(b"the second")
+        await eventually(translator.stepping.is_set)
+        assert [(await made.documents.get(one.id)).status for one in (first, second)] == ["running", "queued"]
+        translator.step_gate.set()
+        await made.ended(second)
+        assert await made.text(first) == "THE FIRST"
+        assert await made.text(second) == "THE SECOND"
 
 
 @pytest.mark.parametrize(
@@ -188,136 +171,117 @@ def test_documents_are_translated_one_after_the_other() -> None:
     ],
     ids=["an owner with many", "less urgent ones", "of nobody"],
 )
-def test_documents_do_not_wait_for_all_of_another_owner(
+async def test_documents_do_not_wait_for_all_of_another_owner(
     senders: Sequence[Sender], order: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = beginnings(monkeypatch)
 
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator) as made:
-            added = []
-            for sender in senders:
-                added.append(await made.add(b"text", sender=sender))
-                made.now += 1
-            translator.step_gate.set()
-            for document in added:
-                assert (await made.ended(document)).status == "done"
-            assert begun == [added[index].id for index in order]
-
-    run(scenario)
+    translator = held_translator()
+    async with bench(translator) as made:
+        added = []
+        for sender in senders:
+            added.append(await made.add(b"text", sender=sender))
+            made.now += 1
+        translator.step_gate.set()
+        for document in added:
+            assert (await made.ended(document)).status == "done"
+        assert begun == [added[index].id for index in order]
 
 
-def test_a_long_document_lets_those_of_others_go_first_and_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_document_lets_those_of_others_go_first_and_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "TURN_S", 0.0)
     begun = beginnings(monkeypatch)
 
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator) as made:
-            made.tick_s = 0.001
-            long, following = [await made.add(content, sender=Sender("a")) for content in (TEXT, b"second")]
-            other = await made.add(b"other", sender=Sender("b"))
-            translator.step_gate.set()
-            assert (await made.ended(following)).status == "done"
-            # Three batches, and one; each waits for the other after a batch, also if only its result is to be written.
-            assert begun == [long.id, other.id, long.id, other.id, long.id, following.id]
-            assert (await made.text(long), await made.text(other)) == (TEXT.decode().upper(), "OTHER")
-            assert sum(translator.log.joins) == len(PARAGRAPHS) + 2  # nothing was translated twice
-
-    run(scenario)
+    translator = held_translator()
+    async with bench(translator) as made:
+        made.tick_s = 0.001
+        long, following = [await made.add(content, sender=Sender("a")) for content in (TEXT, b"second")]
+        other = await made.add(b"other", sender=Sender("b"))
+        translator.step_gate.set()
+        assert (await made.ended(following)).status == "done"
+        # Three batches, and one; each waits for the other after a batch, also if only its result is to be written.
+        assert begun == [long.id, other.id, long.id, other.id, long.id, following.id]
+        assert (await made.text(long), await made.text(other)) == (TEXT.decode().upper(), "OTHER")
+        assert sum(translator.log.joins) == len(PARAGRAPHS) + 2  # nothing was translated twice
 
 
-def test_options_are_those_of_the_request() -> None:
-    async def scenario() -> None:
-        translator = FakeTranslator()
-        async with bench(translator) as made:
-            options = replace(GREEDY, glossary=(GlossaryTerm("house", "Gebäude"),), protect=("auto", "[A-Z]{2}-[0-9]+"))
-            done = await made.ended(await made.add(b"See AB-12 now.", options=options))
-            assert await made.text(done) == "SEE AB-12 NOW."
-            assert done.status == "done"
-
-    run(scenario)
+async def test_options_are_those_of_the_request() -> None:
+    translator = FakeTranslator()
+    async with bench(translator) as made:
+        options = replace(GREEDY, glossary=(GlossaryTerm("house", "Gebäude"),), protect=("auto", "[A-Z]{2}-[0-9]+"))
+        done = await made.ended(await made.add(b"See AB-12 now.", options=options))
+        assert await made.text(done) == "SEE AB-12 NOW."
+        assert done.status == "done"
 
 
-def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator) as made:
-            document = await made.add()
-            await eventually(translator.stepping.is_set)
-            with pytest.raises(DocumentNotDone):
-                await made.documents.result(document.id)
-            assert await made.text(document, partial=True) == TEXT.decode()
-            held = hold_after_the_first_batch(monkeypatch, translator)
-            translator.step_gate.set()
-            await eventually(held.is_set)
-            num_done = (await made.documents.get(document.id)).num_done
-            assert num_done == job.BATCH_SENTENCES
-            paragraphs = (await made.text(document, partial=True)).split("\n\n")
-            assert paragraphs == [one.upper() for one in PARAGRAPHS[:num_done]] + PARAGRAPHS[num_done:]
-
-    run(scenario)
-
-
-def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator) as made:
-            document, waiting = await made.add(), await made.add(b"another")
-            await eventually(translator.stepping.is_set)
-            assert (await made.documents.cancel(document.id)).status == "cancelled"
-            assert (await made.documents.cancel(waiting.id)).status == "cancelled"
-            await eventually(lambda: not made.service.num_requests)
-            assert await made.text(document, partial=True) == TEXT.decode()
-            assert (await made.documents.cancel(document.id)).status == "cancelled"
-            with pytest.raises(DocumentNotFound):
-                await made.documents.get(document.id)
-            translator.step_gate.set()
-            following = await made.ended(await made.add(b"one more"))
-            assert following.status == "done"
-
-    run(scenario)
+async def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    translator = held_translator()
+    async with bench(translator) as made:
+        document = await made.add()
+        await eventually(translator.stepping.is_set)
+        with pytest.raises(DocumentNotDone):
+            await made.documents.result(document.id)
+        assert await made.text(document, partial=True) == TEXT.decode()
+        held = hold_after_the_first_batch(monkeypatch, translator)
+        translator.step_gate.set()
+        await eventually(held.is_set)
+        num_done = (await made.documents.get(document.id)).num_done
+        assert num_done == job.BATCH_SENTENCES
+        paragraphs = (await made.text(document, partial=True)).split("\n\n")
+        assert paragraphs == [one.upper() for one in PARAGRAPHS[:num_done]] + PARAGRAPHS[num_done:]
 
 
-def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        translator = FakeTranslator()
-        async with bench(translator) as made:
-            next_active = DocumentStore.next_active
-
-            def cancel_what_is_next(store: DocumentStore) -> Document | None:
-                found = next_active(store)
-                if found is not None:
-                    store.end(found.id, "cancelled", made.now + KEPT_S)
-                return found
-
-            monkeypatch.setattr(DocumentStore, "next_active", cancel_what_is_next)
-            document = await made.add(b"one")
-            await made.ended(document)
-            await made.ended(await made.add(b"two"))  # which is cancelled as well, after the first has been passed over
-            assert translator.log.joins == []
-
-    run(scenario)
+async def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> None:
+    translator = held_translator()
+    async with bench(translator) as made:
+        document, waiting = await made.add(), await made.add(b"another")
+        await eventually(translator.stepping.is_set)
+        assert (await made.documents.cancel(document.id)).status == "cancelled"
+        assert (await made.documents.cancel(waiting.id)).status == "cancelled"
+        await eventually(lambda: not made.service.num_requests)
+        assert await made.text(document, partial=True) == TEXT.decode()
+        assert (await made.documents.cancel(document.id)).status == "cancelled"
+        with pytest.raises(DocumentNotFound):
+            await made.documents.get(document.id)
+        translator.step_gate.set()
+        following = await made.ended(await made.add(b"one more"))
+        assert following.status == "done"
 
 
-def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = FakeTranslator()
+    async with bench(translator) as made:
+        next_active = DocumentStore.next_active
+
+        def cancel_what_is_next(store: DocumentStore) -> Document | None:
+            found = next_active(store)
+            if found is not None:
+                store.end(found.id, "cancelled", made.now + KEPT_S)
+            return found
+
+        monkeypatch.setattr(DocumentStore, "next_active", cancel_what_is_next)
+        document = await made.add(b"one")
+        await made.ended(document)
+        await made.ended(await made.add(b"two"))  # which is cancelled as well, after the first has been passed over
+        assert translator.log.joins == []
+
+
+async def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> Document | None:
         raise RuntimeError("a bug")
 
-    async def scenario() -> None:
-        async with bench() as made:
-            with monkeypatch.context() as patched:
-                patched.setattr(DocumentStore, "next_active", broken)
-                first = await made.add(b"one")
-                await eventually(lambda: is_idle(made.documents))
-            await made.ended(await made.add(b"two"))
-            assert (await made.ended(first)).status == "done"
-
-    run(scenario)
+    async with bench() as made:
+        with monkeypatch.context() as patched:
+            patched.setattr(DocumentStore, "next_active", broken)
+            first = await made.add(b"one")
+            await eventually(lambda: is_idle(made.documents))
+        await made.ended(await made.add(b"two"))
+        assert (await made.ended(first)).status == "done"
 
 
-def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     store, failures = DocumentStore.add_translations, iter(range(3))
 
     def failing(*given: Any) -> None:
@@ -328,15 +292,12 @@ def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypa
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
     monkeypatch.setattr(DocumentStore, "add_translations", failing)
 
-    async def scenario() -> None:
-        async with bench() as made:
-            assert (await made.ended(await made.add(b"one"))).status == "done"
-            assert next(failures, None) is None
-
-    run(scenario)
+    async with bench() as made:
+        assert (await made.ended(await made.add(b"one"))).status == "done"
+        assert next(failures, None) is None
 
 
-def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, popen = iter(range(3)), subprocess.Popen
 
     def start(*given: Any, **options: Any) -> Any:
@@ -344,53 +305,44 @@ def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatc
             raise BlockingIOError("Resource temporarily unavailable")
         return popen(*given, **options)
 
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.add(b"one")  # its file is read before
-            monkeypatch.setattr(subprocess, "Popen", start)
-            assert (await made.ended(document)).status == "done"
-            assert next(failures, None) is None
-
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
-    run(scenario)
+    async with bench() as made:
+        document = await made.add(b"one")  # its file is read before
+        monkeypatch.setattr(subprocess, "Popen", start)
+        assert (await made.ended(document)).status == "done"
+        assert next(failures, None) is None
 
 
-def test_a_document_whose_reading_ended_the_service_is_failed_and_not_read_again(
+async def test_a_document_whose_reading_ended_the_service_is_failed_and_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator, data_dir=tmp_path) as made:
-            waiting = await made.add(b"the first")
-            await eventually(translator.stepping.is_set)
-            document = await made.add(b"the second")
-        with closing(sqlite3.connect(tmp_path / "documents" / DATABASE)) as database, database:
-            # As a process leaves it that has ended while it read the file.
-            database.execute("UPDATE documents SET marked_by = 'a run before' WHERE id = ?", (document.id,))
-        async with bench(data_dir=tmp_path) as made:
-            assert (await made.ended(waiting)).status == "done"
-            with monkeypatch.context() as patched:
-                patched.setattr(FileProcess, "read", lambda *_: pytest.fail("it is read"))
-                failed = await made.ended(document)
-        assert failed.status == "failed" and failed.problem is not None
-        assert (failed.problem["code"], failed.problem["status"]) == ("document_too_complex", 422)
-
-    run(scenario)
+    translator = held_translator()
+    async with bench(translator, data_dir=tmp_path) as made:
+        waiting = await made.add(b"the first")
+        await eventually(translator.stepping.is_set)
+        document = await made.add(b"the second")
+    with closing(sqlite3.connect(tmp_path / "documents" / DATABASE)) as database, database:
+        # As a process leaves it that has ended while it read the file.
+        database.execute("UPDATE documents SET marked_by = 'a run before' WHERE id = ?", (document.id,))
+    async with bench(data_dir=tmp_path) as made:
+        assert (await made.ended(waiting)).status == "done"
+        with monkeypatch.context() as patched:
+            patched.setattr(FileProcess, "read", lambda *_: pytest.fail("it is read"))
+            failed = await made.ended(document)
+    assert failed.status == "failed" and failed.problem is not None
+    assert (failed.problem["code"], failed.problem["status"]) == ("document_too_complex", 422)
 
 
-def test_a_document_in_work_that_is_stopped_goes_on_after_a_restart(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator, data_dir=tmp_path) as made:
-            document = await made.add(b"one")
-            await eventually(translator.stepping.is_set)
-        async with bench(data_dir=tmp_path) as made:
-            assert (await made.ended(document)).status == "done"
-
-    run(scenario)
+async def test_a_document_in_work_that_is_stopped_goes_on_after_a_restart(tmp_path: Path) -> None:
+    translator = held_translator()
+    async with bench(translator, data_dir=tmp_path) as made:
+        document = await made.add(b"one")
+        await eventually(translator.stepping.is_set)
+    async with bench(data_dir=tmp_path) as made:
+        assert (await made.ended(document)).status == "done"
 
 
-def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after_a_restart(
+async def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marking = threading.Event()
@@ -402,19 +354,18 @@ def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after_a_res
         time.sleep(0.5)  # the service stops meanwhile
         return is_marked
 
-    async def scenario() -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(DocumentStore, "mark", mark_slowly)
-            async with bench(data_dir=tmp_path) as made:
-                document = await made.add(b"one")
-                await eventually(marking.is_set)
+    with monkeypatch.context() as patched:
+        patched.setattr(DocumentStore, "mark", mark_slowly)
         async with bench(data_dir=tmp_path) as made:
-            assert (await made.ended(document)).status == "done"
+            document = await made.add(b"one")
+            await eventually(marking.is_set)
+    async with bench(data_dir=tmp_path) as made:
+        assert (await made.ended(document)).status == "done"
 
-    run(scenario)
 
-
-def test_a_document_whose_process_ends_is_failed_while_others_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_whose_process_ends_is_failed_while_others_are_translated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read = FileProcess.read
 
     async def read_or_end(files: FileProcess, format: Any, content: bytes, language: str | None = None) -> UnitList:
@@ -424,32 +375,26 @@ def test_a_document_whose_process_ends_is_failed_while_others_are_translated(mon
 
     monkeypatch.setattr(FileProcess, "read", read_or_end)
 
-    async def scenario() -> None:
-        async with bench() as made:
-            bad, good = await made.add(b"bad"), await made.add(b"good")
-            assert (await made.ended(good)).status == "done"
-            assert (await made.ended(bad)).status == "failed"
-
-    run(scenario)
+    async with bench() as made:
+        bad, good = await made.add(b"bad"), await made.add(b"good")
+        assert (await made.ended(good)).status == "done"
+        assert (await made.ended(bad)).status == "failed"
 
 
-def test_a_glossary_is_asked_for_with_the_texts_of_the_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_glossary_is_asked_for_with_the_texts_of_the_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sequence[str]] = []
 
     async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
         asked.append(texts)
         return (GlossaryTerm("house", "Gebäude"),)
 
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.add(b"A house.\n\nTwo.", terms=terms)
-            assert asked == [["A house.", "Two."]]
-            assert "Gebäude" in document.options
-
-    run(scenario)
+    async with bench() as made:
+        document = await made.add(b"A house.\n\nTwo.", terms=terms)
+        assert asked == [["A house.", "Two."]]
+        assert "Gebäude" in document.options
 
 
-def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -> None:
+async def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -> None:
     asked: list[Sequence[str]] = []
 
     async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
@@ -459,163 +404,129 @@ def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -
     async def refuse(characters: int) -> None:
         raise QuotaExceeded(characters, 7, 7, 60.0)
 
-    async def scenario() -> None:
-        async with bench() as made:
-            with pytest.raises(QuotaExceeded):
-                await made.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
-            assert asked == []
-
-    run(scenario)
+    async with bench() as made:
+        with pytest.raises(QuotaExceeded):
+            await made.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
+        assert asked == []
 
 
-def test_a_document_is_refused_before_those_in_work_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator) as made:
-            usage = shutil.disk_usage("/")
-            monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=30_000))
-            first = await made.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
-            with pytest.raises(StorageFull):
-                await made.add(b"b " * 2_000)
-            translator.step_gate.set()
-            await made.ended(first)
+async def test_a_document_is_refused_before_those_in_work_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = held_translator()
+    async with bench(translator) as made:
+        usage = shutil.disk_usage("/")
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=30_000))
+        first = await made.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
+        with pytest.raises(StorageFull):
             await made.add(b"b " * 2_000)
-
-    run(scenario)
-
-
-def test_a_document_is_deleted_a_day_after_it_is_done() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.ended(await made.add())
-            made.now += KEPT_S - 1
-            assert (await made.documents.get(document.id)).status == "done"
-            made.now += 1
-            with pytest.raises(DocumentNotFound):
-                await made.documents.get(document.id)
-            with pytest.raises(DocumentNotFound):
-                await made.documents.result(document.id)
-
-    run(scenario)
+        translator.step_gate.set()
+        await made.ended(first)
+        await made.add(b"b " * 2_000)
 
 
-def test_expired_documents_leave_the_folder(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with bench(data_dir=tmp_path) as made:
-            document = await made.ended(await made.add())
-            assert len(list((tmp_path / "documents").glob(f"{document.id}.*"))) == 2
-            made.now += KEPT_S
-            await made.ended(await made.add(b"another"))
-            assert not list((tmp_path / "documents").glob(f"{document.id}.*"))
-
-    run(scenario)
-
-
-def test_a_document_in_work_does_not_expire() -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator) as made:
-            document = await made.add(b"slow")
-            await eventually(translator.stepping.is_set)
-            made.now += 2 * KEPT_S
-            assert (await made.documents.get(document.id)).status == "running"
-            translator.step_gate.set()
-            done = await made.ended(document)
-            assert (done.status, done.expires_at) == ("done", made.now + KEPT_S)
-
-    run(scenario)
+async def test_a_document_is_deleted_a_day_after_it_is_done() -> None:
+    async with bench() as made:
+        document = await made.ended(await made.add())
+        made.now += KEPT_S - 1
+        assert (await made.documents.get(document.id)).status == "done"
+        made.now += 1
+        with pytest.raises(DocumentNotFound):
+            await made.documents.get(document.id)
+        with pytest.raises(DocumentNotFound):
+            await made.documents.result(document.id)
 
 
-def test_the_number_of_documents_is_bounded() -> None:
-    async def scenario() -> None:
-        async with bench(max_documents=2) as made:
-            first = await made.ended(await made.add(b"one"))
-            await made.ended(await made.add(b"two"))
-            with pytest.raises(DocumentsFull) as refused:
-                await made.add(b"three")
-            assert refused.value.retry_after_s == KEPT_S
-            await made.documents.cancel(first.id)
+async def test_expired_documents_leave_the_folder(tmp_path: Path) -> None:
+    async with bench(data_dir=tmp_path) as made:
+        document = await made.ended(await made.add())
+        assert len(list((tmp_path / "documents").glob(f"{document.id}.*"))) == 2
+        made.now += KEPT_S
+        await made.ended(await made.add(b"another"))
+        assert not list((tmp_path / "documents").glob(f"{document.id}.*"))
+
+
+async def test_a_document_in_work_does_not_expire() -> None:
+    translator = held_translator()
+    async with bench(translator) as made:
+        document = await made.add(b"slow")
+        await eventually(translator.stepping.is_set)
+        made.now += 2 * KEPT_S
+        assert (await made.documents.get(document.id)).status == "running"
+        translator.step_gate.set()
+        done = await made.ended(document)
+        assert (done.status, done.expires_at) == ("done", made.now + KEPT_S)
+
+
+async def test_the_number_of_documents_is_bounded() -> None:
+    async with bench(max_documents=2) as made:
+        first = await made.ended(await made.add(b"one"))
+        await made.ended(await made.add(b"two"))
+        with pytest.raises(DocumentsFull) as refused:
             await made.add(b"three")
+        assert refused.value.retry_after_s == KEPT_S
+        await made.documents.cancel(first.id)
+        await made.add(b"three")
 
-    run(scenario)
 
-
-def test_the_documents_of_one_key_are_bounded() -> None:
-    async def scenario() -> None:
-        async with bench(max_documents=10) as made:
-            for _ in range(2):
-                first = await made.ended(await made.add(b"one", sender=Sender("a")))
-            with pytest.raises(DocumentsFull, match="limit of 2 stored documents of this key"):
-                await made.add(b"two", sender=Sender("a"))
-            await made.add(b"two", sender=Sender("b"))
-            await made.documents.cancel(first.id)
+async def test_the_documents_of_one_key_are_bounded() -> None:
+    async with bench(max_documents=10) as made:
+        for _ in range(2):
+            first = await made.ended(await made.add(b"one", sender=Sender("a")))
+        with pytest.raises(DocumentsFull, match="limit of 2 stored documents of this key"):
             await made.add(b"two", sender=Sender("a"))
-        async with bench(max_documents=4, max_documents_per_key=1) as made:
-            await made.add(b"one", sender=Sender("a"))
-            with pytest.raises(DocumentsFull, match="limit of 1 stored document of this key"):
-                await made.add(b"two", sender=Sender("a"))
-
-    run(scenario)
-
-
-def test_what_cannot_be_translated_is_refused_at_once() -> None:
-    async def scenario() -> None:
-        async with bench(max_document_bytes=1_000) as made:
-            refusals: list[tuple[type[Exception], dict[str, Any]]] = [
-                (UnsupportedDocument, {"filename": "a.pdf"}),
-                (UnsupportedDocument, {"filename": "txt"}),
-                (DocumentTooLarge, {"content": b"a" * 1_001}),
-                (DocumentRefused, {"content": b"\xff\xfe\xff"}),
-                (UnsupportedPair, {"target": "fr"}),
-                (UnsupportedFormality, {"options": replace(GREEDY, formality="formal")}),
-            ]
-            for kind, fields in refusals:
-                with pytest.raises(kind):
-                    await made.add(**{"content": b"text", **fields})
-
-    run(scenario)
+        await made.add(b"two", sender=Sender("b"))
+        await made.documents.cancel(first.id)
+        await made.add(b"two", sender=Sender("a"))
+    async with bench(max_documents=4, max_documents_per_key=1) as made:
+        await made.add(b"one", sender=Sender("a"))
+        with pytest.raises(DocumentsFull, match="limit of 1 stored document"):
+            await made.add(b"two", sender=Sender("a"))
 
 
-def test_a_detected_language_is_that_of_the_beginning() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.ended(await made.add(b"the cat", source="auto"))
-            assert (document.source, await made.text(document)) == ("en", "THE CAT")
-
-    run(scenario)
-
-
-def test_a_document_in_the_target_language_comes_back_unchanged() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.ended(await made.add(b"der Hund", source="auto", target="de"))
-            assert (document.status, await made.text(document)) == ("done", "der Hund")
-
-    run(scenario)
+async def test_what_cannot_be_translated_is_refused_at_once() -> None:
+    async with bench(max_document_bytes=1_000) as made:
+        refusals: list[tuple[type[Exception], dict[str, Any]]] = [
+            (UnsupportedDocument, {"filename": "a.pdf"}),
+            (UnsupportedDocument, {"filename": "txt"}),
+            (DocumentTooLarge, {"content": b"a" * 1_001}),
+            (DocumentRefused, {"content": b"\xff\xfe\xff"}),
+            (UnsupportedPair, {"target": "fr"}),
+            (UnsupportedFormality, {"options": replace(GREEDY, formality="formal")}),
+        ]
+        for kind, fields in refusals:
+            with pytest.raises(kind):
+                await made.add(**{"content": b"text", **fields})
 
 
-def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.ended(await made.add(b"fine\n\nnan\n\nalso fine"))
-            assert (document.status, document.num_done, document.num_left) == ("done", 3, 1)
-            assert await made.text(document) == "FINE\n\nnan\n\nALSO FINE"
-
-    run(scenario)
+async def test_a_detected_language_is_that_of_the_beginning() -> None:
+    async with bench() as made:
+        document = await made.ended(await made.add(b"the cat", source="auto"))
+        assert (document.source, await made.text(document)) == ("en", "THE CAT")
 
 
-def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.ended(await made.add(b"nan"))
-            assert document.status == "failed"
-            assert document.problem is not None
-            assert (document.problem["code"], document.problem["status"]) == ("decoding_failed", 500)
-
-    run(scenario)
+async def test_a_document_in_the_target_language_comes_back_unchanged() -> None:
+    async with bench() as made:
+        document = await made.ended(await made.add(b"der Hund", source="auto", target="de"))
+        assert (document.status, await made.text(document)) == ("done", "der Hund")
 
 
-def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
+    async with bench() as made:
+        document = await made.ended(await made.add(b"fine\n\nnan\n\nalso fine"))
+        assert (document.status, document.num_done, document.num_left) == ("done", 3, 1)
+        assert await made.text(document) == "FINE\n\nnan\n\nALSO FINE"
+
+
+async def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() -> None:
+    async with bench() as made:
+        document = await made.ended(await made.add(b"nan"))
+        assert document.status == "failed"
+        assert document.problem is not None
+        assert (document.problem["code"], document.problem["status"]) == ("decoding_failed", 500)
+
+
+async def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """First as if there were too much load, then as if a batch were too large."""
     refusals: list[float | None] = [0.001, None]
     sizes: list[int] = []
@@ -628,18 +539,15 @@ def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_parts(mon
             raise DeadlineUnreachable(99.0, 30.0, 3, refusals.pop(0))
         return await translate(self, texts, **asked)
 
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
-            monkeypatch.setattr(ObservedService, "translate", refusing)
-            document = await made.ended(document)
-            assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
-            assert sizes == [3, 3, 1, 1, 1]
-
-    run(scenario)
+    async with bench() as made:
+        document = await made.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
+        monkeypatch.setattr(ObservedService, "translate", refusing)
+        document = await made.ended(document)
+        assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
+        assert sizes == [3, 3, 1, 1, 1]
 
 
-def test_a_unit_that_hangs_the_model_is_tried_twice_and_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_unit_that_hangs_the_model_is_tried_twice_and_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
     translate = ObservedService.translate
 
@@ -649,138 +557,114 @@ def test_a_unit_that_hangs_the_model_is_tried_twice_and_stays_as_it_is(monkeypat
             raise NotReady(1.0, "hung")
         return await translate(self, texts, **options)
 
-    async def scenario() -> None:
-        async with bench() as made:
-            document = await made.add(b"one\n\ntwo\n\nthree")
-            monkeypatch.setattr(ObservedService, "translate", hanging)
-            document = await made.ended(document)
-            assert (document.status, document.num_left) == ("done", 1)
-            assert await made.text(document) == "ONE\n\ntwo\n\nTHREE"
-            assert asked == [["one", "two", "three"], ["one"], ["two"], ["three"]]
-
-    run(scenario)
+    async with bench() as made:
+        document = await made.add(b"one\n\ntwo\n\nthree")
+        monkeypatch.setattr(ObservedService, "translate", hanging)
+        document = await made.ended(document)
+        assert (document.status, document.num_left) == ("done", 1)
+        assert await made.text(document) == "ONE\n\ntwo\n\nTHREE"
+        assert asked == [["one", "two", "three"], ["one"], ["two"], ["three"]]
 
 
-def test_an_interactive_request_goes_first() -> None:
-    async def scenario() -> None:
-        translator = held_translator()
-        async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as made:
+async def test_an_interactive_request_goes_first() -> None:
+    translator = held_translator()
+    async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as made:
 
-            async def ask(text: str) -> None:
-                await made.service.translate([text], source="en", target="de", options=GREEDY)
+        async def ask(text: str) -> None:
+            await made.service.translate([text], source="en", target="de", options=GREEDY)
 
-            first = asyncio.create_task(ask("first"))
-            await eventually(translator.stepping.is_set)
-            document = await made.add(b"document one. document two.")
-            await eventually(lambda: made.service.engine.num_waiting)
-            second = asyncio.create_task(ask("second"))
-            await eventually(lambda: made.service.engine.num_waiting > 1)
-            translator.step_gate.set()
-            await asyncio.gather(first, second)
-            assert (await made.documents.get(document.id)).num_done == 0
-            assert (await made.ended(document)).status == "done"
-
-    run(scenario)
+        first = asyncio.create_task(ask("first"))
+        await eventually(translator.stepping.is_set)
+        document = await made.add(b"document one. document two.")
+        await eventually(lambda: made.service.engine.num_waiting)
+        second = asyncio.create_task(ask("second"))
+        await eventually(lambda: made.service.engine.num_waiting > 1)
+        translator.step_gate.set()
+        await asyncio.gather(first, second)
+        assert (await made.documents.get(document.id)).num_done == 0
+        assert (await made.ended(document)).status == "done"
 
 
-def test_a_document_has_its_share_beside_callers_that_ask_again_and_again() -> None:
+async def test_a_document_has_its_share_beside_callers_that_ask_again_and_again() -> None:
     units = [f"unit {number}" for number in range(40)]
 
-    async def scenario() -> None:
-        async with bench(FakeTranslator(step_s=0.0005)) as made:
-            num_answered = 0
+    async with bench(FakeTranslator(step_s=0.0005)) as made:
+        num_answered = 0
 
-            async def keep_asking(caller: Caller) -> None:
-                nonlocal num_answered
-                while True:
-                    text = [f"text {num_answered} of {caller.id}"]
-                    await made.service.translate(text, source="en", target="de", options=GREEDY, caller=caller)
-                    num_answered += 1
+        async def keep_asking(caller: Caller) -> None:
+            nonlocal num_answered
+            while True:
+                text = [f"text {num_answered} of {caller.id}"]
+                await made.service.translate(text, source="en", target="de", options=GREEDY, caller=caller)
+                num_answered += 1
 
-            callers = [asyncio.create_task(keep_asking(Caller(name))) for name in "ab"]
-            document = await made.ended(await made.add("\n\n".join(units).encode()))
-            for one in callers:
-                one.cancel()
-            await asyncio.gather(*callers, return_exceptions=True)
-            assert document.status == "done"
-            assert len(units) > BULK_SHARE * num_answered
-
-    run(scenario)
+        callers = [asyncio.create_task(keep_asking(Caller(name))) for name in "ab"]
+        document = await made.ended(await made.add("\n\n".join(units).encode()))
+        for one in callers:
+            one.cancel()
+        await asyncio.gather(*callers, return_exceptions=True)
+        assert document.status == "done"
+        assert len(units) > BULK_SHARE * num_answered
 
 
-def test_seconds_left_follow_from_the_speed_so_far() -> None:
-    async def scenario() -> None:
-        translator = FakeTranslator(step_s=0.0005)
-        async with bench(translator) as made:
-            document = await made.add()
-            seen = []
-            while (found := await made.documents.get(document.id)).is_active:
-                seen.append(found)
-                await asyncio.sleep(0.002)
-            known = [one for one in seen if one.seconds_left is not None]
-            assert known
-            assert all(0 <= (one.seconds_left or 0) < PATIENCE_S and one.num_done for one in known)
-            assert all(one.seconds_left is None for one in seen if not one.num_done)
-            assert (await made.documents.get(document.id)).seconds_left is None
-
-    run(scenario)
+async def test_seconds_left_follow_from_the_speed_so_far() -> None:
+    translator = FakeTranslator(step_s=0.0005)
+    async with bench(translator) as made:
+        document = await made.add()
+        seen = []
+        while (found := await made.documents.get(document.id)).is_active:
+            seen.append(found)
+            await asyncio.sleep(0.002)
+        known = [one for one in seen if one.seconds_left is not None]
+        assert known
+        assert all(0 <= (one.seconds_left or 0) < PATIENCE_S and one.num_done for one in known)
+        assert all(one.seconds_left is None for one in seen if not one.num_done)
+        assert (await made.documents.get(document.id)).seconds_left is None
 
 
-def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
+async def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        translator = FakeTranslator()
-        held = hold_after_the_first_batch(monkeypatch, translator)
-        async with bench(translator, data_dir=tmp_path) as made:
-            document = await made.add()
-            await eventually(held.is_set)
-            await made.documents.stop()  # while the second batch decodes
-        num_done = job.BATCH_SENTENCES
-        second = FakeTranslator()
-        async with bench(second, data_dir=tmp_path) as made:
-            done = await made.ended(document)
-            assert (done.status, done.num_done) == ("done", 40)
-            assert await made.text(done) == TEXT.decode().upper()
-            assert sum(second.log.joins) == 40 - num_done
-
-    run(scenario)
+    translator = FakeTranslator()
+    held = hold_after_the_first_batch(monkeypatch, translator)
+    async with bench(translator, data_dir=tmp_path) as made:
+        document = await made.add()
+        await eventually(held.is_set)
+        await made.documents.stop()  # while the second batch decodes
+    num_done = job.BATCH_SENTENCES
+    second = FakeTranslator()
+    async with bench(second, data_dir=tmp_path) as made:
+        done = await made.ended(document)
+        assert (done.status, done.num_done) == ("done", 40)
+        assert await made.text(done) == TEXT.decode().upper()
+        assert sum(second.log.joins) == 40 - num_done
 
 
-def test_results_outlive_the_process_in_a_data_folder(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with bench(data_dir=tmp_path) as made:
-            document = await made.ended(await made.add(b"kept"))
-        async with bench(data_dir=tmp_path) as made:
-            assert await made.text(document) == "KEPT"
-
-    run(scenario)
+async def test_results_outlive_the_process_in_a_data_folder(tmp_path: Path) -> None:
+    async with bench(data_dir=tmp_path) as made:
+        document = await made.ended(await made.add(b"kept"))
+    async with bench(data_dir=tmp_path) as made:
+        assert await made.text(document) == "KEPT"
 
 
-def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    async def scenario() -> None:
-        async with bench() as made:
-            await made.ended(await made.add(b"secret"))
-            assert list(tmp_path.glob("verso-documents-*/*.source"))
-        assert not list(tmp_path.iterdir())
-
-    run(scenario)
+    async with bench() as made:
+        await made.ended(await made.add(b"secret"))
+        assert list(tmp_path.glob("verso-documents-*/*.source"))
+    assert not list(tmp_path.iterdir())
 
 
-def test_before_the_first_document_there_is_no_folder_thread_or_task(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        before = threading.enumerate()
-        async with bench(data_dir=tmp_path / "data") as made:
-            tasks = asyncio.all_tasks()
-            with pytest.raises(DocumentNotFound):
-                await made.documents.get("0" * 32)
-            assert asyncio.all_tasks() == tasks
-            assert not any("documents" in one.name for one in service_threads(before))
-            assert not (tmp_path / "data").exists()
-
-    run(scenario)
+async def test_before_the_first_document_there_is_no_folder_thread_or_task(tmp_path: Path) -> None:
+    before = threading.enumerate()
+    async with bench(data_dir=tmp_path / "data") as made:
+        tasks = asyncio.all_tasks()
+        with pytest.raises(DocumentNotFound):
+            await made.documents.get("0" * 32)
+        assert asyncio.all_tasks() == tasks
+        assert not any("documents" in one.name for one in service_threads(before))
+        assert not (tmp_path / "data").exists()
 
 
 def test_the_application_is_made_without_the_libraries_of_documents() -> None:
@@ -791,42 +675,33 @@ def test_the_application_is_made_without_the_libraries_of_documents() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=2 * PATIENCE_S, check=True)
 
 
-def test_a_data_folder_belongs_to_one_process(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with bench(data_dir=tmp_path) as made:
-            await made.ended(await made.add(b"one"))
-            with pytest.raises(SettingsError, match="VERSO_DATA_DIR"):
-                async with bench(data_dir=tmp_path):
-                    pass
-
-    run(scenario)
+async def test_a_data_folder_belongs_to_one_process(tmp_path: Path) -> None:
+    async with bench(data_dir=tmp_path) as made:
+        await made.ended(await made.add(b"one"))
+        with pytest.raises(SettingsError, match="VERSO_DATA_DIR"):
+            async with bench(data_dir=tmp_path):
+                pass
 
 
-def test_files_of_a_process_that_was_killed_while_it_stored_them_are_deleted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with bench(data_dir=tmp_path) as made:
-            document = await made.ended(await made.add(b"one"))
-        folder = tmp_path / "documents"
-        for name in ("f" * 32 + ".source", "f" * 32 + ".part"):
-            (folder / name).write_bytes(b"left")
-        async with bench(data_dir=tmp_path) as made:
-            assert await made.text(document) == "ONE"
-            assert {path.stem for path in folder.iterdir() if not path.name.startswith(DATABASE)} == {document.id}
-
-    run(scenario)
+async def test_files_of_a_process_that_was_killed_while_it_stored_them_are_deleted(tmp_path: Path) -> None:
+    async with bench(data_dir=tmp_path) as made:
+        document = await made.ended(await made.add(b"one"))
+    folder = tmp_path / "documents"
+    for name in ("f" * 32 + ".source", "f" * 32 + ".part"):
+        (folder / name).write_bytes(b"left")
+    async with bench(data_dir=tmp_path) as made:
+        assert await made.text(document) == "ONE"
+        assert {path.stem for path in folder.iterdir() if not path.name.startswith(DATABASE)} == {document.id}
 
 
-def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    async def scenario() -> None:
-        async with bench() as made:
-            monkeypatch.setattr(os, "fsync", full)
-            with pytest.raises(StorageFull):
-                await made.add(b"one")
-
-    run(scenario)
+    async with bench() as made:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(StorageFull):
+            await made.add(b"one")
 
 
 @pytest.mark.parametrize(
@@ -839,26 +714,22 @@ def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         ("x" * 500 + ".txt", "x" * 196 + ".txt"),
     ],
 )
-def test_names_of_files_are_shown_without_folders_and_control_signs(given: str, shown: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with bench(data_dir=tmp_path) as made:
-            document = await made.ended(await made.add(b"one", filename=given))
-            assert document.filename == shown
-            assert {path.parent for path in tmp_path.rglob("*.source")} == {tmp_path / "documents"}
+async def test_names_of_files_are_shown_without_folders_and_control_signs(
+    given: str, shown: str, tmp_path: Path
+) -> None:
+    async with bench(data_dir=tmp_path) as made:
+        document = await made.ended(await made.add(b"one", filename=given))
+        assert document.filename == shown
+        assert {path.parent for path in tmp_path.rglob("*.source")} == {tmp_path / "documents"}
 
-    run(scenario)
 
-
-def test_a_draining_service_leaves_the_document_for_the_next_start(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        translator = FakeTranslator(step_s=0.002)
-        async with bench(translator, data_dir=tmp_path) as made:
-            document = await made.add()
-            await eventually(translator.stepping.is_set)
-            await made.service.drain(10.0)
-            await eventually(lambda: is_idle(made.documents))
-            assert (await made.documents.get(document.id)).status == "running"
-        async with bench(data_dir=tmp_path) as made:
-            assert (await made.ended(document)).status == "done"
-
-    run(scenario)
+async def test_a_draining_service_leaves_the_document_for_the_next_start(tmp_path: Path) -> None:
+    translator = FakeTranslator(step_s=0.002)
+    async with bench(translator, data_dir=tmp_path) as made:
+        document = await made.add()
+        await eventually(translator.stepping.is_set)
+        await made.service.drain(10.0)
+        await eventually(lambda: is_idle(made.documents))
+        assert (await made.documents.get(document.id)).status == "running"
+    async with bench(data_dir=tmp_path) as made:
+        assert (await made.ended(document)).status == "done"

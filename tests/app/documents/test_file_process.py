@@ -8,8 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,8 @@ from tests.app.documents.test_refusals import FILES
 
 TEXT = FORMATS[".txt"]
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 60.0
+
+pytestmark = pytest.mark.anyio
 
 FORMAT = """
 import os, signal, time
@@ -53,35 +53,24 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DocumentFormat:
     return TEXT
 
 
-@asynccontextmanager
-async def file_process() -> AsyncIterator[FileProcess]:
+@pytest.fixture
+async def files() -> AsyncIterator[FileProcess]:
     files = FileProcess()
-    try:
-        yield files
-    finally:
-        await files.close()
+    yield files
+    await files.close()
 
 
-def run(test: Callable[[FileProcess], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S), file_process() as files:
-            await test(files)
-
-    asyncio.run(bounded())
-
-
-def test_a_file_is_read_and_written_by_a_process() -> None:
-    async def scenario(files: FileProcess) -> None:
-        content = b"One. Two.\n\nThree."
-        found = await files.read(TEXT, content, "en")
-        assert (found.units, found.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
-        assert (await files.read(TEXT, content)).num_sentences == []
-        assert await files.write(TEXT, content, {1: "Drei.", 0: None}, "de") == b"One. Two.\n\nDrei."
-
-    run(scenario)
+async def test_a_file_is_read_and_written_by_a_process(files: FileProcess) -> None:
+    content = b"One. Two.\n\nThree."
+    found = await files.read(TEXT, content, "en")
+    assert (found.units, found.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
+    assert (await files.read(TEXT, content)).num_sentences == []
+    assert await files.write(TEXT, content, {1: "Drei.", 0: None}, "de") == b"One. Two.\n\nDrei."
 
 
-def test_the_event_loop_does_not_wait_while_many_units_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_loop_does_not_wait_while_many_units_are_made(
+    files: FileProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads: set[int] = set()
 
     def make(*values: str) -> Unit:
@@ -90,39 +79,34 @@ def test_the_event_loop_does_not_wait_while_many_units_are_made(monkeypatch: pyt
 
     monkeypatch.setattr("app.documents.file_process.Unit", make)
 
-    async def scenario(files: FileProcess) -> None:
-        assert len((await files.read(TEXT, b"One.\n\nTwo.")).units) == 2
-        assert threads and threading.get_ident() not in threads
-
-    run(scenario)
+    assert len((await files.read(TEXT, b"One.\n\nTwo.")).units) == 2
+    assert threads and threading.get_ident() not in threads
 
 
-def test_a_refusal_has_its_reason_and_the_process_goes_on() -> None:
-    async def scenario(files: FileProcess) -> None:
-        with pytest.raises(DocumentRefused, match="not UTF-8"):
-            await files.read(TEXT, b"\xff")
-        assert (await files.read(TEXT, b"a")).units == [Unit("a")]
-
-    run(scenario)
+async def test_a_refusal_has_its_reason_and_the_process_goes_on(files: FileProcess) -> None:
+    with pytest.raises(DocumentRefused, match="not UTF-8"):
+        await files.read(TEXT, b"\xff")
+    assert (await files.read(TEXT, b"a")).units == [Unit("a")]
 
 
 @pytest.mark.parametrize(
     "code",
     ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(0)", "b = bytearray(2**31)", "b = [0] * 2**28"],
 )
-def test_a_file_that_ends_its_process_or_takes_its_memory_is_refused(code: str, hostile: DocumentFormat) -> None:
-    async def scenario(files: FileProcess) -> None:
-        with pytest.raises(DocumentTooComplex):
-            await files.read(hostile, code.encode())
-        assert (await files.read(hostile, b"word = 1")).units == [Unit("word = 1")]
-
-    run(scenario)
+async def test_a_file_that_ends_its_process_or_takes_its_memory_is_refused(
+    files: FileProcess, code: str, hostile: DocumentFormat
+) -> None:
+    with pytest.raises(DocumentTooComplex):
+        await files.read(hostile, code.encode())
+    assert (await files.read(hostile, b"word = 1")).units == [Unit("word = 1")]
 
 
 @pytest.mark.parametrize(
     ("limit", "code"), [("PROCESSOR_S = 1", "while True: pass"), ("PROCESSOR_S, WALL_FACTOR = 1, 1", "time.sleep(60)")]
 )
-def test_a_file_that_takes_too_long_is_refused(limit: str, code: str, hostile: DocumentFormat, tmp_path: Path) -> None:
+async def test_a_file_that_takes_too_long_is_refused(
+    files: FileProcess, limit: str, code: str, hostile: DocumentFormat, tmp_path: Path
+) -> None:
     path = tmp_path / "hostile_format.py"
     path.write_text(f"{path.read_text()}\nimport sys\nexec({limit!r}, vars(sys.modules['__main__']))\n")
     # The limits are those of the program, which runs as __main__ and is complete when the format is loaded.
@@ -133,11 +117,8 @@ def test_a_file_that_takes_too_long_is_refused(limit: str, code: str, hostile: D
         .replace("hostile_format.Hostile", "__import__('hostile_format').Hostile")
     )
 
-    async def scenario(files: FileProcess) -> None:
-        with pytest.raises(DocumentTooComplex):
-            await files.read(hostile, code.encode())
-
-    run(scenario)
+    with pytest.raises(DocumentTooComplex):
+        await files.read(hostile, code.encode())
 
 
 def test_the_process_of_a_file_imports_nothing() -> None:
@@ -157,55 +138,42 @@ def test_the_process_of_a_file_imports_nothing() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-def test_a_file_gets_no_settings_and_cannot_write(
-    hostile: DocumentFormat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+async def test_a_file_gets_no_settings_and_cannot_write(
+    files: FileProcess, hostile: DocumentFormat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("VERSO_ADMIN_TOKEN", "secret")
     path = tmp_path / "written"
-
-    async def scenario(files: FileProcess) -> None:
-        code = "self.text = ' '.join(os.environ)"
-        assert "VERSO" not in (await files.read(hostile, code.encode())).units[0].text
-        with pytest.raises(RuntimeError, match="File too large"):
-            await files.read(hostile, f"os.write(os.open({str(path)!r}, os.O_CREAT | os.O_WRONLY), b'x')".encode())
-
-    run(scenario)
+    code = "self.text = ' '.join(os.environ)"
+    assert "VERSO" not in (await files.read(hostile, code.encode())).units[0].text
+    with pytest.raises(RuntimeError, match="File too large"):
+        await files.read(hostile, f"os.write(os.open({str(path)!r}, os.O_CREAT | os.O_WRONLY), b'x')".encode())
     assert not path.exists() or not path.read_text()
 
 
-def test_the_process_is_ended_with_a_call_that_is_cancelled(hostile: DocumentFormat) -> None:
-    async def scenario(files: FileProcess) -> None:
-        await files.read(hostile, b"a = 1")
-        began = time.monotonic()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                await files.read(hostile, b"while True: pass")
-        assert (await files.read(hostile, b"a = 1")).units
-        assert time.monotonic() - began < 15  # it would take 20 s of processor time
-
-    run(scenario)
+async def test_the_process_is_ended_with_a_call_that_is_cancelled(files: FileProcess, hostile: DocumentFormat) -> None:
+    await files.read(hostile, b"a = 1")
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await files.read(hostile, b"while True: pass")
+    assert (await files.read(hostile, b"a = 1")).units
+    assert time.monotonic() - began < 15  # it would take 20 s of processor time
 
 
-def test_one_file_at_a_time_is_read(hostile: DocumentFormat) -> None:
-    async def scenario(files: FileProcess) -> None:
-        began = time.monotonic()
-        await asyncio.gather(*(files.read(hostile, b"time.sleep(0.2)") for _ in range(3)))
-        assert time.monotonic() - began >= 0.6
-
-    run(scenario)
+async def test_one_file_at_a_time_is_read(files: FileProcess, hostile: DocumentFormat) -> None:
+    began = time.monotonic()
+    await asyncio.gather(*(files.read(hostile, b"time.sleep(0.2)") for _ in range(3)))
+    assert time.monotonic() - began >= 0.6
 
 
-def test_a_system_without_processes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_system_without_processes_says_so(files: FileProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise BlockingIOError("Resource temporarily unavailable")
 
     monkeypatch.setattr("subprocess.Popen", fail)
 
-    async def scenario(files: FileProcess) -> None:
-        with pytest.raises(NotReady, match="no process"):
-            await files.read(TEXT, b"a")
-
-    run(scenario)
+    with pytest.raises(NotReady, match="no process"):
+        await files.read(TEXT, b"a")
 
 
 def test_messages_hold_plain_values_only() -> None:

@@ -21,7 +21,7 @@ from tests.model.importing.checkpoints import make_m2m100, make_marian, padded, 
 
 pytestmark = pytest.mark.thorough
 
-NUM_SENTENCES = 500
+NUM_SENTENCES, FEW = 500, 100
 MAX_NEW_TOKENS = 13
 MARGIN = 1e-4
 """Candidates closer than this may be ranked either way (float32 sums in another order)."""
@@ -150,9 +150,7 @@ def generate(pair: Pair, sources: list[list[int]], **options: Any) -> tuple[list
     return [answers[index : index + count] for index in indices], [scores[index : index + count] for index in indices]
 
 
-def compare(
-    pair: Pair, found: list[Hypothesis], expected: list[list[list[int]]], scores: list[list[float]]
-) -> tuple[int, int]:
+def compare(found: list[Hypothesis], expected: list[list[list[int]]], scores: list[list[float]]) -> tuple[int, int]:
     """The number of hypotheses, and how many of them differ with scores equal within :data:`MARGIN`."""
     total, ties = 0, 0
     for hypothesis, answers, their_scores in zip(found, expected, scores, strict=True):
@@ -165,27 +163,32 @@ def compare(
     return total, ties
 
 
-def test_greedy_answers_are_those_of_transformers(pair: Pair) -> None:
+@pytest.mark.parametrize("number", [FEW, pytest.param(NUM_SENTENCES, marks=pytest.mark.slow)])
+def test_greedy_answers_are_those_of_transformers(pair: Pair, number: int) -> None:
     options = DecodingOptions(decoding="greedy", max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
-    found = pair.ours.translate_tokens(pair.sources, options, pair.target)
-    expected, scores = generate(pair, pair.sources, num_beams=1)
-    total, ties = compare(pair, found, expected, scores)
-    assert total == NUM_SENTENCES and ties == 0
+    found = pair.ours.translate_tokens(pair.sources[:number], options, pair.target)
+    expected, scores = generate(pair, pair.sources[:number], num_beams=1)
+    assert compare(found, expected, scores) == (number, 0)
 
 
-# Each value in turn; all combinations take minutes.
-_EACH_VALUE = [(4, 0.0, False), (6, 0.6, True), (4, 1.0, False)]
+# Each value in turn with few sentences; all combinations with all sentences take minutes.
 _RULES = [(0.0, False), (0.6, False), (1.0, False), (0.6, True), (1.0, True)]
-_ALL = [(beam_size, *rules) for beam_size in (4, 6) for rules in _RULES]
+_ALL = [(NUM_SENTENCES, beam_size, *rules) for beam_size in (4, 6) for rules in _RULES]
 
 
 @pytest.mark.parametrize(
-    ("beam_size", "length_penalty", "early_stopping"),
-    [pytest.param(*one, marks=[] if one in _EACH_VALUE else pytest.mark.slow) for one in _ALL],
+    ("number", "beam_size", "length_penalty", "early_stopping"),
+    [
+        (FEW, 4, 0.0, False),
+        (FEW, 6, 0.6, True),
+        (FEW, 4, 1.0, False),
+        *(pytest.param(*combination, marks=pytest.mark.slow) for combination in _ALL),
+    ],
 )
 def test_beams_n_best_and_scores_are_those_of_transformers(
-    pair: Pair, beam_size: int, length_penalty: float, early_stopping: bool
+    pair: Pair, number: int, beam_size: int, length_penalty: float, early_stopping: bool
 ) -> None:
+    sources = pair.sources[:number]
     options = DecodingOptions(
         beam_size=beam_size,
         num_hypotheses=beam_size,
@@ -194,18 +197,17 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
         max_new_tokens=MAX_NEW_TOKENS,
         return_scores=True,
     )
-    found = pair.ours.translate_tokens(pair.sources, options, pair.target)
+    found = pair.ours.translate_tokens(sources, options, pair.target)
     expected, scores = generate(
         pair,
-        pair.sources,
+        sources,
         num_beams=beam_size,
         num_return_sequences=beam_size,
         length_penalty=length_penalty,
         early_stopping=early_stopping,
     )
-    total, ties = compare(pair, found, expected, scores)
-    assert total == NUM_SENTENCES * beam_size
-    print(f"{total} hypotheses, {ties} of them ties")
+    total, ties = compare(found, expected, scores)
+    assert total == number * beam_size
     assert ties <= total // 200
     if length_penalty == 0.0:
         lengths = {len(one.token_ids) for best in found for one in (best, *best.alternatives)}
