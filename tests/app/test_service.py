@@ -14,7 +14,8 @@ from app.engine.caller import Caller, Priority
 from app.engine.capacity import MIN_ROWS
 from app.engine.coalescing import SharedDecoding
 from app.engine.estimate import Pace
-from app.engine.scheduler import ModelRequest, Scheduler
+from app.engine.queued_sentence import ModelRequest
+from app.engine.scheduler import Scheduler
 from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import Detection, LanguageDetector
 from app.serving.service import TranslationService
@@ -226,7 +227,7 @@ def test_the_engine_and_memory_are_looked_after_also_after_an_error(
             assert service.state == "ready"
 
     run(test)
-    assert "housekeeping failed, and goes on" in caplog.text
+    assert "housekeeping failed; it will be tried again" in caplog.text
 
 
 def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
