@@ -1268,7 +1268,7 @@ def test_more_threads_than_allowed_are_reduced_with_a_warning(
         run(lambda asked=asked: test(asked))  # type: ignore[misc]
     assert used == [1, 2, 2]
     (warning,) = [record for record in caplog.records if "fewer threads" in record.message]
-    assert warning.__dict__["fields"] == {"asked": 64, "used": 2}
+    assert warning.__dict__["fields"] == {"configured": 64, "used": 2}
 
 
 def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeypatch: pytest.MonkeyPatch) -> None:
