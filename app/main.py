@@ -28,7 +28,7 @@ from app.http.route_table import Application, RouteTable
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
 from app.http.stored_terms import TermSearches
 from app.models.bundles import BundleFiles, BundleSource
-from app.serving.protocol import Translations
+from app.serving.protocol import TranslationBackend
 from app.serving.service import TranslationService
 from app.settings import NO_PROXIES, Settings
 from app.storage import check_data_folder
@@ -63,7 +63,7 @@ _ADMIN_TAG = {"name": "administration", "description": "For the operator, with t
 def create_app(
     settings: Settings,
     bundles: BundleSource | None = None,
-    connect: Callable[[Metrics], Translations] | None = None,
+    connect: Callable[[Metrics], TranslationBackend] | None = None,
 ) -> Application:
     """The service as an ASGI application.
 
@@ -84,7 +84,7 @@ def create_app(
     """
     app_metrics = Metrics()
     tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
-    service: Translations
+    service: TranslationBackend
     if connect is None:
         service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     else:

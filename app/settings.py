@@ -57,9 +57,9 @@ def _http_url(value: str | None) -> str | None:
 
 def _networks(value: str) -> str:
     if value != NO_PROXIES:
-        for one in value.split(","):
+        for network in value.split(","):
             try:
-                ipaddress.ip_network(one.strip())
+                ipaddress.ip_network(network.strip())
             except ValueError:
                 raise ValueError(f"must be addresses and networks such as 10.0.0.0/8, or {NO_PROXIES}") from None
     return value
@@ -67,9 +67,9 @@ def _networks(value: str) -> str:
 
 def _hosts(value: str | None) -> str | None:
     if value is not None:
-        for one in value.split(","):
+        for host in value.split(","):
             if (
-                re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", one.strip())
+                re.fullmatch(r"\*|(\*\.)?[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", host.strip())
                 is None
             ):
                 raise ValueError("must be names and addresses without ports, such as verso.example.com, or *")
@@ -78,14 +78,14 @@ def _hosts(value: str | None) -> str | None:
 
 def _origins(value: str | None) -> str | None:
     if value is not None:
-        for one in value.split(","):
-            if re.fullmatch(r"\*|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@,\s]+", one.strip()) is None:
+        for origin in value.split(","):
+            if re.fullmatch(r"\*|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@,\s]+", origin.strip()) is None:
                 raise ValueError("must be origins such as https://app.example.com, without a path, or *")
     return value
 
 
 def _listed(value: str | None) -> tuple[str, ...]:
-    return () if value is None else tuple(one.strip().lower() for one in value.split(","))
+    return () if value is None else tuple(part.strip().lower() for part in value.split(","))
 
 
 def _none_for_auto(value: object) -> object:

@@ -7,10 +7,14 @@ import errno
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.errors import ServiceError, SettingsError, StorageFull, StorageUnavailable, problem_for
+
+if TYPE_CHECKING:
+    import sqlite3
 
 logger = logging.getLogger("app.storage")
 
@@ -47,6 +51,47 @@ def make_private(file: Path, *, make: bool = True) -> None:
             file.chmod(0o600)
 
 
+def open_database(
+    file: Path | None,
+    schema: str,
+    pragmas: Sequence[str] = (),
+    added_columns: Mapping[str, Mapping[str, str]] | None = None,
+    timeout_s: float = 5.0,
+) -> sqlite3.Connection:
+    """Open an SQLite database with its tables, for the process's user only. One thread at a time may use it.
+
+    Args:
+        file: The file, in a folder that is made if needed; None for a database in memory.
+        schema: Makes the tables that do not exist.
+        pragmas: Set before the tables are made.
+        added_columns: By table, the columns that a file of an earlier release may lack, with their declarations.
+        timeout_s: Seconds for which a statement waits for other processes.
+
+    Raises:
+        OSError: The folder or the file cannot be made.
+        sqlite3.Error: The database cannot be read or written, or another process has locked it.
+    """
+    # Imported here: a service that stores nothing works without SQLite.
+    import sqlite3
+
+    if file is not None:
+        make_private_folder(file.parent)
+        make_private(file)
+    connection = sqlite3.connect(":memory:" if file is None else file, timeout=timeout_s, check_same_thread=False)
+    try:
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+        connection.executescript(schema)
+        for table, declarations in (added_columns or {}).items():
+            columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+            for name in declarations.keys() - columns:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {declarations[name]}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def check_data_folder(folder: Path, *, make: bool) -> None:
     """Whether the folder of ``VERSO_DATA_DIR`` can be used. A full disk is no error: translation needs no disk.
 
@@ -60,7 +105,7 @@ def check_data_folder(folder: Path, *, make: bool) -> None:
     try:
         if make:
             make_private_folder(folder)
-        with tempfile.TemporaryFile(dir=next(one for one in (folder, *folder.parents) if one.exists())):
+        with tempfile.TemporaryFile(dir=next(existing for existing in (folder, *folder.parents) if existing.exists())):
             pass
     except OSError as error:
         if error.errno not in _FULL:
@@ -90,7 +135,6 @@ def storage_errors(
     except FileNotFoundError:
         raise
     except Exception as error:
-        # Imported here: a service that stores nothing works without SQLite.
         import sqlite3
 
         if isinstance(error, OSError):

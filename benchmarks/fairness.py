@@ -38,7 +38,8 @@ from pathlib import Path
 from app.engine.caller import Caller, Priority
 from app.engine.capacity import BudgetFinder
 from app.engine.engine import Engine
-from app.engine.scheduler import Budget, Scheduler
+from app.engine.joining import Budget
+from app.engine.scheduler import Scheduler
 from app.errors import DeadlineUnreachable
 from app.telemetry.metrics import Metrics
 from benchmarks.processes import OtherPrograms, describe_machine, machine_line

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from app.engine.caller import Caller
-from app.engine.scheduler import BatchKey, Budget, Load, QueuedSentence, Scheduler
+from app.engine.joining import Budget, Load
+from app.engine.queued_sentence import BatchKey, QueuedSentence
+from app.engine.scheduler import Scheduler
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
 

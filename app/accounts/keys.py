@@ -97,7 +97,7 @@ class Token:
     def digest(self) -> bytes:
         """What is stored instead of the secret.
 
-        A single SHA-256 is enough: slow hashes make guessing expensive, and nobody guesses 256 random bits.
+        A single SHA-256 is enough: slow hashes make guessing expensive, and 256 random bits cannot be guessed.
         """
         return hashlib.sha256(self.secret.encode()).digest()
 
@@ -113,8 +113,8 @@ def parse_token(text: str) -> Token | None:
     Args:
         text: Anything.
     """
-    found = _TOKEN.fullmatch(text)
-    return None if found is None else Token(found[1], found[2])
+    match = _TOKEN.fullmatch(text)
+    return None if match is None else Token(match[1], match[2])
 
 
 def is_token_of(token: Token, digest: bytes | None) -> bool:

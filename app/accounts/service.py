@@ -77,7 +77,7 @@ class Accounts:
 
     @property
     def has_keys(self) -> bool:
-        """Whether there are keys, so that things belong to somebody."""
+        """Whether there are keys, so that documents and glossaries have owners."""
         return self._keys is not None
 
     @property

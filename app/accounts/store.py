@@ -59,7 +59,7 @@ class KeyStore:
             priority: Whose sentences go first.
 
         Returns:
-            The key, and the token, which nobody can compute from what is stored.
+            The key, and the token, which cannot be computed from what is stored.
         """
         token = new_token()
         key = Key(

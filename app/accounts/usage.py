@@ -180,10 +180,10 @@ class UsageStore:
             self._delete(charge)
 
     def _row(self, charge: Charge) -> tuple[bytes, int] | None:
-        found: tuple[bytes, int] | None = self._connection.execute(
+        row: tuple[bytes, int] | None = self._connection.execute(
             "SELECT fingerprint, settled FROM charges WHERE key = ? AND id = ?", (charge.key, charge.id)
         ).fetchone()
-        return found
+        return row
 
     def _delete(self, charge: Charge) -> None:
         """Remove a reservation; a request that was counted stays."""

@@ -194,7 +194,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._num_hosts = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by the parser for each header, and for each field behind a chunked body, which nobody reads."""
+        """Called by the parser for each header, and for each field behind a chunked body, which is not read."""
         if not self._has_head:
             if name.lower() == b"host":
                 self._num_hosts += 1

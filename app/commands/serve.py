@@ -144,7 +144,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
         return _cannot_start(service.failure)
     has_given_up = service.state == "failed"
     if has_given_up:
-        print("verso: ended: the engine could not be restarted; the log has the reason", file=sys.stderr, flush=True)
+        print("verso: ended: the engine has stopped working; the log has the reason", file=sys.stderr, flush=True)
     else:
         logger.info("stopped")
     if any(thread.daemon for thread in threading.enumerate()):

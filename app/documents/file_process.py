@@ -101,7 +101,7 @@ class FileProcess:
         async with self._one_file:
             is_cancelled = threading.Event()
             work = asyncio.get_running_loop().run_in_executor(self._thread, self._exchange, job, is_cancelled)
-            work.add_done_callback(lambda done: done.exception())  # which nobody looks at if the call is cancelled
+            work.add_done_callback(lambda done: done.exception())  # not retrieved if the call is cancelled
             try:
                 kind, value = await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -121,7 +121,7 @@ class FileProcess:
 
         Args:
             job: The job.
-            is_cancelled: Whether nobody waits for the answer any more.
+            is_cancelled: Whether no caller waits for the answer any more.
 
         Raises:
             DocumentTooComplex: The process of the file has ended.

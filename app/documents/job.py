@@ -9,14 +9,14 @@ from dataclasses import replace
 from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
-from app.serving.protocol import Translations
+from app.serving.protocol import TranslationBackend
 from model.decoding.options import DecodingOptions
 
 BATCH_SENTENCES = 16
 """Sentences that are translated at once, about: enough to keep the processors busy, and soon done."""
 
 NOBODY = "documents"
-"""The caller of documents that belong to nobody."""
+"""The caller of documents without an owner."""
 
 _RETRY_S = 1.0
 
@@ -41,7 +41,7 @@ class Job:
     """
 
     def __init__(
-        self, service: Translations, source: str, target: str, options: DecodingOptions, owner: str, store: Store
+        self, service: TranslationBackend, source: str, target: str, options: DecodingOptions, owner: str, store: Store
     ) -> None:
         self._service = service
         self._caller = Caller(owner or NOBODY, Priority.BULK)
@@ -98,8 +98,6 @@ class Job:
             except NotReady as error:
                 if self._service.state in ("draining", "stopped", "failed"):
                     raise Suspended from error
-                if error.reason == "hung":
-                    return await self._translate_alone(units, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return [one if isinstance(one, Exception) else one.text for one in result.results]

@@ -14,14 +14,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
 from app.documents.file_process import FileProcess
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import format_of
-from app.documents.off_loop import OffLoop
+from app.documents.store_thread import StoreThread
 from app.documents.worker import Worker
 from app.errors import (
     DocumentNotDone,
@@ -35,7 +34,7 @@ from app.errors import (
     StorageUnavailable,
 )
 from app.serving.detection import MAX_CHARACTERS
-from app.serving.protocol import Translations
+from app.serving.protocol import TranslationBackend
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.text.glossary import Glossary
@@ -66,11 +65,13 @@ class DocumentService:
         clock: Seconds since 1970.
     """
 
-    def __init__(self, settings: Settings, translation: Translations, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, settings: Settings, translation: TranslationBackend, clock: Callable[[], float] = time.time
+    ) -> None:
         self._settings = settings
         self._translation = translation
         self._clock = clock
-        self._off_loop = OffLoop()
+        self._store_thread = StoreThread()
         self._files = FileProcess()  # of requests; the worker has one of its own
         self._opening = asyncio.Lock()
         self._open: _Open | None = None
@@ -100,9 +101,9 @@ class DocumentService:
         try:
             await self._files.close()
             await opened.worker.stop()
-            await self._off_loop.on_store(opened.store.close)
+            await self._store_thread.run(opened.store.close)
         finally:
-            self._off_loop.close()
+            self._store_thread.close()
 
     async def add(
         self,
@@ -173,15 +174,15 @@ class DocumentService:
         )
         await self._require_room(store, sender)
         try:
-            kept = await self._off_loop.on_store(partial(store.add, document, content))
+            kept = await self._store_thread.run(store.add, document, content)
         except asyncio.CancelledError:
-            self._off_loop.on_store_soon(partial(store.remove, document.id))  # nobody knows its id
+            self._store_thread.run_soon(store.remove, document.id)  # no client knows its id
             raise
         try:
             await sender.count()  # also if the client leaves meanwhile, so the document is then kept
         except ServiceError:
             worker.cancel(document.id)
-            await self._off_loop.on_store(partial(store.remove, document.id))  # but not one that was there before
+            await self._store_thread.run(store.remove, document.id)  # but not one that was there before
             raise
         finally:
             worker.work_on()
@@ -200,7 +201,7 @@ class DocumentService:
             DocumentNotFound: The owner has none with this id, or no longer.
         """
         store, worker = self._opened_for(id)
-        document = await self._off_loop.on_store(partial(store.get, id))
+        document = await self._store_thread.run(store.get, id)
         if document is None or owner not in (None, document.owner):
             raise DocumentNotFound(id)
         if document.expires_at <= self._clock() and not document.is_active:
@@ -223,10 +224,10 @@ class DocumentService:
         document = await self.get(id, owner)
         format = format_of(document.filename)
         if document.status == "done":
-            content = await self._off_loop.on_store(partial(store.result, id))
+            content = await self._store_thread.run(store.result, id)
         elif partial_result:
-            known = await self._off_loop.on_store(partial(store.translations, id))
-            source = await self._off_loop.on_store(partial(store.source, id))
+            known = await self._store_thread.run(store.translations, id)
+            source = await self._store_thread.run(store.source, id)
             content = await self._files.write(format, source, known, document.target)
         else:
             raise DocumentNotDone(document.status)
@@ -249,9 +250,9 @@ class DocumentService:
         store, worker = self._opened_for(id)
         document = await self.get(id, owner)
         if not document.is_active:
-            await self._off_loop.on_store(partial(store.remove, id))
+            await self._store_thread.run(store.remove, id)
             return document
-        await self._off_loop.on_store(partial(store.end, id, "cancelled", self._clock() + KEPT_S))
+        await self._store_thread.run(store.end, id, "cancelled", self._clock() + KEPT_S)
         worker.cancel(id)
         return await self.get(id)
 
@@ -263,8 +264,8 @@ class DocumentService:
 
                 folder = self._settings.data_dir
                 path = None if folder is None else folder / "documents"
-                store = await self._off_loop.on_store(lambda: DocumentStore(path))
-                self._open = _Open(store, Worker(store, self._translation, self._off_loop, self._clock))
+                store = await self._store_thread.run(lambda: DocumentStore(path))
+                self._open = _Open(store, Worker(store, self._translation, self._store_thread, self._clock))
             return self._open
 
     def _opened_for(self, id: str) -> _Open:
@@ -280,15 +281,15 @@ class DocumentService:
             DocumentsFull: As many documents are kept as may be, or as many of its owner, where there are owners.
         """
         now = self._clock()
-        await self._off_loop.on_store(partial(store.remove_expired, now))
-        if await self._off_loop.on_store(partial(store.of_request, sender.request)) is not None:
+        await self._store_thread.run(store.remove_expired, now)
+        if await self._store_thread.run(store.of_request, sender.request) is not None:
             return
         bounds: list[tuple[int, str | None]] = [(self._settings.max_documents, None)]
         if sender.owner is not None:
             bounds.append((self._settings.documents_per_key, sender.owner))
         for bound, whose in bounds:
-            if await self._off_loop.on_store(partial(store.count, whose)) >= bound:
-                first = await self._off_loop.on_store(partial(store.first_expiry, whose))
+            if await self._store_thread.run(store.count, whose) >= bound:
+                first = await self._store_thread.run(store.first_expiry, whose)
                 raise DocumentsFull(bound, KEPT_S if first is None else first - now, is_of_key=whose is not None)
 
     async def _pair_of(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from app.documents.document import ACTIVE, DATABASE, Document
 from app.engine.caller import Priority
-from app.storage import make_private, make_private_folder
+from app.storage import make_private, open_database
 from model.process.durable_files import put_in_place
 
 _SCHEMA = """
@@ -40,6 +40,9 @@ _ADDED = {
     "marked_by": "TEXT NOT NULL DEFAULT ''",  # the run of the service that reads or writes its file
 }
 """Columns of documents that a folder of an earlier release lacks."""
+
+# FULL: what has been stored survives a power failure, too.
+_PRAGMAS = ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 
 _COLUMNS = tuple(field.name for field in fields(Document) if field.name != "seconds_left")
 _ACTIVE = f"status IN {ACTIVE}"
@@ -64,25 +67,8 @@ class DocumentStore:
         )
         self._folder = Path(self._temporary.name) if self._temporary else Path(folder or "")
         self._run = secrets.token_hex(8)
-        make_private_folder(self._folder)
-        make_private(self._folder / DATABASE)
-        # One thread at a time uses it, which need not be the one that opened it.
-        self._database = sqlite3.connect(self._folder / DATABASE, timeout=1.0, check_same_thread=False)
-        try:
-            self._set_up()
-        except BaseException:
-            self.close()
-            raise
-
-    def _set_up(self) -> None:
+        self._database = open_database(self._folder / DATABASE, _SCHEMA, _PRAGMAS, {"documents": _ADDED}, timeout_s=1.0)
         self._database.row_factory = sqlite3.Row
-        # FULL: what has been stored survives a power failure, too.
-        for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-            self._database.execute(f"PRAGMA {pragma}")
-        self._database.executescript(_SCHEMA)
-        columns = {row["name"] for row in self._database.execute("PRAGMA table_info(documents)")}
-        for name in _ADDED.keys() - columns:
-            self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {_ADDED[name]}")
         self._sweep()
 
     def close(self) -> None:
@@ -93,9 +79,9 @@ class DocumentStore:
 
     def add(self, document: Document, content: bytes) -> Document:
         """Store a new document and its file; returns it, or the one that its request has added before."""
-        known = self.of_request(document.request)
-        if known is not None:
-            return known
+        existing = self.of_request(document.request)
+        if existing is not None:
+            return existing
         self._require_space(len(content), document.num_characters)
         self._write(self._folder / f"{document.id}.source", content)
         row = {**asdict(document), "problem": None}
@@ -138,14 +124,14 @@ class DocumentStore:
 
     def others_wait(self, document: Document) -> bool:
         """Whether there are active documents of other owners that are at least as urgent."""
-        found = self._database.execute(
+        rows = self._database.execute(
             f"SELECT EXISTS (SELECT * FROM documents WHERE {_ACTIVE} AND owner != ? AND priority <= ?)",
             (document.owner, document.priority),
         )
-        return bool(found.fetchone()[0])
+        return bool(rows.fetchone()[0])
 
     def end_turn(self, owner: str, now: float) -> None:
-        """Let the documents of an owner wait anew, behind those of all others."""
+        """Put the documents of an owner behind those of all others."""
         with self._database:
             self._database.execute(f"UPDATE documents SET waits_since = ? WHERE owner = ? AND {_ACTIVE}", (now, owner))
 
@@ -158,10 +144,10 @@ class DocumentStore:
 
     def first_expiry(self, owner: str | None = None) -> float | None:
         """When the next document expires, of an owner or of all; None if none does, as those in work do not."""
-        found: float | None = self._database.execute(
+        expiry: float | None = self._database.execute(
             f"SELECT min(expires_at) FROM documents WHERE owner = coalesce(?, owner) AND NOT {_ACTIVE}", (owner,)
         ).fetchone()[0]
-        return found
+        return expiry
 
     def begin(self, id: str, num_sentences: int) -> bool:
         """Note that a document is being translated; returns whether it still is to be."""
@@ -223,7 +209,7 @@ class DocumentStore:
             )
 
     def end(self, id: str, status: str, expires_at: float, problem: Mapping[str, object] | None = None) -> None:
-        """Note what has become of a document that was being translated."""
+        """Note how the translation of a document ended."""
         with self._database:
             self._database.execute(
                 f"UPDATE documents SET status = ?, expires_at = ?, problem = ? WHERE id = ? AND {_ACTIVE}",
@@ -257,9 +243,9 @@ class DocumentStore:
         row = self._database.execute(query, values).fetchone()
         if row is None:
             return None
-        found = {name: row[name] for name in _COLUMNS}
-        problem, priority = found["problem"] and json.loads(found["problem"]), Priority(found["priority"])
-        return Document(**{**found, "problem": problem, "priority": priority})
+        columns = {name: row[name] for name in _COLUMNS}
+        problem, priority = columns["problem"] and json.loads(columns["problem"]), Priority(columns["priority"])
+        return Document(**{**columns, "problem": problem, "priority": priority})
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is either there and whole, or not there, after a power failure, too."""
@@ -270,9 +256,9 @@ class DocumentStore:
 
     def _sweep(self) -> None:
         """Delete files that belong to no document: of a process that was killed while it stored one."""
-        known = {row["id"] for row in self._database.execute("SELECT id FROM documents")}
+        ids = {row["id"] for row in self._database.execute("SELECT id FROM documents")}
         for path in self._folder.iterdir():
-            if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in known):
+            if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in ids):
                 path.unlink(missing_ok=True)
 
 

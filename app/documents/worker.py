@@ -19,9 +19,9 @@ from app.documents.document import KEPT_S, OPTIONS, Document
 from app.documents.file_process import FileProcess
 from app.documents.formats.table import format_of
 from app.documents.job import Job, Suspended
-from app.documents.off_loop import OffLoop
+from app.documents.store_thread import StoreThread
 from app.errors import DocumentTooComplex, NotReady, StorageFull, StorageUnavailable, problem_for
-from app.serving.protocol import Translations
+from app.serving.protocol import TranslationBackend
 from model.languages import plain_code
 
 if TYPE_CHECKING:
@@ -67,16 +67,20 @@ class Worker:
     Args:
         store: The documents.
         translation: Translates their texts.
-        off_loop: Runs what blocks.
+        store_thread: Calls the functions of the store.
         clock: Seconds since 1970.
     """
 
     def __init__(
-        self, store: DocumentStore, translation: Translations, off_loop: OffLoop, clock: Callable[[], float]
+        self,
+        store: DocumentStore,
+        translation: TranslationBackend,
+        store_thread: StoreThread,
+        clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._translation = translation
-        self._off_loop = off_loop
+        self._store_thread = store_thread
         self._files = FileProcess()
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -138,13 +142,13 @@ class Worker:
     async def _turn(self) -> bool:
         """Translate a document, or wait for one, or until one expires; returns False without documents."""
         self._wake.clear()
-        await self._off_loop.on_store(partial(self._store.remove_expired, self._clock()))
-        document = await self._off_loop.on_store(self._store.next_active)
+        await self._store_thread.run(self._store.remove_expired, self._clock())
+        document = await self._store_thread.run(self._store.next_active)
         if document is not None:
             await self._run(document)
-            await self._off_loop.on_store(partial(self._store.end_turn, document.owner, self._clock()))
+            await self._store_thread.run(self._store.end_turn, document.owner, self._clock())
             return True
-        expiry = await self._off_loop.on_store(self._store.first_expiry)
+        expiry = await self._store_thread.run(self._store.first_expiry)
         if self._wake.is_set():
             return True
         if expiry is None:
@@ -180,19 +184,19 @@ class Worker:
             fields = {"document": document.id[:8], "code": problem.code}
             logger.log(level, "document failed", exc_info=level == logging.ERROR, extra={"fields": fields})
             end = partial(self._store.end, document.id, "failed", self._clock() + KEPT_S, problem.to_dict())
-            await self._off_loop.on_store(end)
+            await self._store_thread.run(end)
 
     async def _translate(self, document: Document) -> None:
         began = time.monotonic()
         await self._translation.wait_loaded()
         format = format_of(document.filename)
-        content = await self._off_loop.on_store(partial(self._store.source, document.id))
+        content = await self._store_thread.run(self._store.source, document.id)
         async with self._marked(document):
-            found = await self._files.read(format, content, plain_code(document.source))
-        units, num_sentences = found.units, found.num_sentences
-        if not await self._off_loop.on_store(partial(self._store.begin, document.id, sum(num_sentences))):
+            contents = await self._files.read(format, content, plain_code(document.source))
+        units, num_sentences = contents.units, contents.num_sentences
+        if not await self._store_thread.run(self._store.begin, document.id, sum(num_sentences)):
             return  # it was cancelled meanwhile
-        known = await self._off_loop.on_store(partial(self._store.translations, document.id))
+        known = await self._store_thread.run(self._store.translations, document.id)
         if document.source != document.target:
             options = OPTIONS.validate_json(document.options)
             note = partial(self._note, document)
@@ -200,10 +204,10 @@ class Worker:
             if self._running is not None:
                 self._running.began = time.monotonic()
             await job.run(units, num_sentences, known)
-        known = await self._off_loop.on_store(partial(self._store.translations, document.id))
+        known = await self._store_thread.run(self._store.translations, document.id)
         async with self._marked(document):
             result = await self._files.write(format, content, known, document.target)
-        await self._off_loop.on_store(partial(self._store.finish, document.id, result, self._clock() + KEPT_S))
+        await self._store_thread.run(self._store.finish, document.id, result, self._clock() + KEPT_S)
         fields = {
             "document": document.id[:8],
             "sentences": sum(num_sentences),
@@ -219,12 +223,12 @@ class Worker:
             DocumentTooComplex: An earlier process of the service has ended in the middle of it.
         """
         try:
-            if not await self._off_loop.on_store(partial(self._store.mark, document.id)):
+            if not await self._store_thread.run(self._store.mark, document.id):
                 raise DocumentTooComplex("The service ended while it was reading or writing the document")
             yield
         finally:
             # Not awaited: the task may be cancelled again, and the mark would be left. Also after a cancelled mark.
-            self._off_loop.on_store_soon(partial(self._store.unmark, document.id))
+            self._store_thread.run_soon(self._store.unmark, document.id)
 
     async def _note(
         self, document: Document, found: Mapping[int, str | None], num_sentences: int, num_left: int
@@ -235,10 +239,10 @@ class Worker:
             _TurnOver: Others wait, and the document has had its turn.
         """
         id, running = document.id, self._running
-        await self._off_loop.on_store(partial(self._store.add_translations, id, found, num_sentences, num_left))
+        await self._store_thread.run(self._store.add_translations, id, found, num_sentences, num_left)
         if running is None:
             return
         running.num_done += num_sentences
         is_over = time.monotonic() - running.began >= TURN_S
-        if is_over and await self._off_loop.on_store(partial(self._store.others_wait, document)):
+        if is_over and await self._store_thread.run(self._store.others_wait, document):
             raise _TurnOver

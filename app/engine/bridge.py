@@ -12,7 +12,9 @@ from typing import TypeVar
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Admission, Budget, ModelRequest
+from app.engine.joining import Budget
+from app.engine.queued_sentence import ModelRequest
+from app.engine.scheduler import Admission
 from app.engine.sentence_spans import add_sentences
 from app.errors import NotReady
 from app.telemetry.tracing import current_trace, stage
@@ -145,18 +147,6 @@ class EngineBridge:
             raise result
         return result
 
-    async def prepare_thread(self, prepare: Callable[[], None]) -> None:
-        """Call a function on the engine's thread, and on each that takes over from it, before they run models.
-
-        Args:
-            prepare: The function.
-
-        Raises:
-            Dropped: The engine has stopped.
-        """
-        self._engine.prepare_thread = prepare
-        await self.call(prepare)
-
     def forget(self, sha256: str) -> None:
         """Drop the cache entries of a bundle that is no longer loaded.
 
@@ -279,7 +269,7 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
 
 
 def _trace(pending: PendingRequest) -> None:
-    """Add what has become of sentences to the trace of the current request, if there is one."""
+    """Add the stages of sentences to the trace of the current request, if there is one."""
     trace = current_trace()
     if trace is not None:
         add_sentences(trace, pending)

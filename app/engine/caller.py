@@ -10,10 +10,10 @@ class Priority(IntEnum):
     """How urgent the sentences of a caller are; a smaller value goes first."""
 
     INTERACTIVE = 0
-    """Somebody waits for the answer."""
+    """A client waits for the answer."""
 
     BULK = 1
-    """Nobody waits for each answer: documents, large jobs."""
+    """No client waits for each answer: documents, large jobs."""
 
     @property
     def label(self) -> str:
@@ -23,7 +23,7 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True)
 class Caller:
-    """One of those between whom the model is shared.
+    """A client, key or job among which the model is shared.
 
     The same id with another priority is another caller, with a queue of its own.
 
@@ -37,4 +37,4 @@ class Caller:
 
 
 UNKNOWN_CALLER = Caller("")
-"""The caller of sentences that nobody in particular submits."""
+"""The caller of sentences whose caller is unknown."""

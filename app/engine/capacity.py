@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.engine.scheduler import Budget
+from app.engine.joining import Budget
 from model.decoding.options import Decoding, DecodingOptions
 from model.process.gpus import is_lost
 from model.process.memory import available_bytes
@@ -105,7 +105,7 @@ class BudgetFinder:
         began = self._clock()
         budget = Budget(self._max_tokens or _MAX_TOKENS, self._max_rows or max(self._max_beam_size, MIN_ROWS))
         if self._max_rows is None:
-            speeds = [self._measure(one, PROBE_S / len(translators), budget) for one in translators]
+            speeds = [self._measure(translator, PROBE_S / len(translators), budget) for translator in translators]
             token_s = max(speed.token_s for speed in speeds)
             budget = replace(
                 budget,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.engine import Engine
-from app.engine.scheduler import Admission, ModelRequest, QueuedSentence
+from app.engine.queued_sentence import ModelRequest, QueuedSentence
+from app.engine.scheduler import Admission
 from app.engine.translation_cache import SentenceKey, TranslationCache
 from app.telemetry.metrics import Metrics
 from model.decoding.options import Hypothesis, Outcome
@@ -60,11 +61,12 @@ class PendingRequest:
 
 @dataclass(eq=False)
 class _Shared:
-    """A sentence in the engine, and the requests that wait for it, each with the index of its sentence."""
+    """A sentence to decode, and the requests that wait for it, each with the index of its sentence."""
 
     key: SentenceKey | None
-    waiting: list[tuple[PendingRequest, int]]
-    sentence: QueuedSentence | None = None
+    request: ModelRequest
+    waiting: list[tuple[PendingRequest, int]] = field(default_factory=list)
+    sentence: QueuedSentence | None = None  # once it is in the engine
 
 
 class SharedDecoding:
@@ -124,38 +126,34 @@ class SharedDecoding:
         """
         pending = PendingRequest(len(requests), self._clock(), all_done, one_done)
         with self._lock:
-            new: list[tuple[Hashable, _Shared, ModelRequest]] = []
-            mine: dict[Hashable, _Shared] = {}
-            joined: list[tuple[_Shared, int]] = []
-            cached: list[int] = []
+            by_name: dict[Hashable, _Shared] = {}
+            decoded: list[tuple[int, _Shared]] = []
             for index, (model, request) in enumerate(requests):
                 key = SentenceKey.of(model, request) if self._cache.is_on or self._coalesce else None
-                known = self._cache.get(key) if key is not None else None
-                if known is not None:
-                    pending.settled[index] = known
-                    cached.append(index)
+                hypothesis = None if key is None else self._cache.get(key)
+                if hypothesis is not None:
+                    pending.settled[index] = hypothesis
                     continue
                 name: Hashable = key if self._coalesce else object()
-                shared = mine.get(name) or self._in_engine.get(name)
-                if shared is None:
-                    shared = _Shared(key, [])
-                    new.append((name, shared, (model, request)))
-                mine[name] = shared
-                joined.append((shared, index))
-            in_engine = [one.sentence for one in mine.values() if one.sentence is not None]
+                shared = by_name.get(name) or self._in_engine.get(name) or _Shared(key, (model, request))
+                by_name[name] = shared
+                decoded.append((index, shared))
+            cached = list(pending.settled)
+            new = {name: shared for name, shared in by_name.items() if shared.sentence is None}
+            in_engine = [shared.sentence for shared in by_name.values() if shared.sentence is not None]
             if new:
                 self._submit_new(new, caller, within_s, admission)
             if in_engine:
                 self._engine.hasten(in_engine, caller)  # the other request may be long, and far back in the queue
-            for shared, index in joined:
+            for index, shared in decoded:
                 shared.waiting.append((pending, index))
-            pending.sentences = [shared.sentence for shared, _ in joined if shared.sentence is not None]
-            if mine:
-                self._of_request[pending] = list(mine)
+            pending.sentences = [shared.sentence for _, shared in decoded if shared.sentence is not None]
+            if by_name:
+                self._of_request[pending] = list(by_name)
             if self._cache.is_on:
-                self._metrics.cache_asked(len(requests) - len(joined), len(joined))
-            if len(joined) > len(new):
-                self._metrics.coalesced(len(joined) - len(new))
+                self._metrics.cache_asked(len(cached), len(decoded))
+            if len(decoded) > len(new):
+                self._metrics.coalesced(len(decoded) - len(new))
         if one_done is not None:
             for index in cached:
                 one_done(index, pending.settled[index])
@@ -174,7 +172,7 @@ class SharedDecoding:
                 shared = self._in_engine.get(name)
                 if shared is None:
                     continue  # its outcome was delivered
-                shared.waiting = [one for one in shared.waiting if one[0] is not pending]
+                shared.waiting = [(request, index) for request, index in shared.waiting if request is not pending]
                 if not shared.waiting and shared.sentence is not None:
                     alone.add(shared.sentence.key)
                     del self._in_engine[name]
@@ -192,20 +190,16 @@ class SharedDecoding:
             self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
 
     def _submit_new(
-        self,
-        new: Sequence[tuple[Hashable, _Shared, ModelRequest]],
-        caller: Caller,
-        within_s: float | None,
-        admission: Admission,
+        self, new: Mapping[Hashable, _Shared], caller: Caller, within_s: float | None, admission: Admission
     ) -> None:
         """Submit sentences to the engine, all or none. Outcomes are delivered after the lock is released."""
+        items = list(new.items())
 
         def deliver(index: int, outcome: Outcome) -> None:  # on the engine's thread
-            name, shared, _ = new[index]
-            self._deliver(name, shared, outcome)
+            self._deliver(*items[index], outcome)
 
-        sentences = self._engine.submit([request for _, _, request in new], deliver, caller, within_s, admission)
-        for (name, shared, _), sentence in zip(new, sentences, strict=True):
+        sentences = self._engine.submit([shared.request for _, shared in items], deliver, caller, within_s, admission)
+        for (name, shared), sentence in zip(items, sentences, strict=True):
             shared.sentence = sentence
             self._in_engine[name] = shared
 

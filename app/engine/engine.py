@@ -4,10 +4,9 @@ Other threads submit sentences, or function calls to be made on this thread, and
 Between two decoding steps the thread drops cancelled sentences and lets waiting sentences join. It sleeps while there
 is no work.
 
-The thread is supervised. If it dies of an error that is not a model's, it begins anew; if a piece of work hangs,
-another thread takes over. Either way sentences that wait keep their places, those that were decoding are decoded once
-more, each alone, and what may be the reason fails. If that happens again and again, the engine gives up. So it does at
-once if a GPU has failed for good.
+The thread is supervised. After an error that is not a model's it starts again: queued sentences keep their positions,
+and those that were decoding are decoded once more, each alone. The engine gives up if that happens too often, if a
+step or a call hangs, and if a GPU has failed for good: it drops all sentences, and only a new process helps.
 """
 
 from __future__ import annotations
@@ -24,11 +23,13 @@ from typing import TypeVar
 
 from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.calls import MAX_CALLS, Call, DeviceLost
-from app.engine.runner import PRIORITIES, Replaced, Runner
-from app.engine.scheduler import Admission, Budget, ModelRequest, QueuedSentence, Scheduler
+from app.engine.joining import Budget
+from app.engine.queued_sentence import ModelRequest, QueuedSentence
+from app.engine.runner import PRIORITIES, Runner
+from app.engine.scheduler import Admission, Scheduler
 from app.engine.state import EngineState, safely
 from app.engine.watchdog import Watchdog
-from app.errors import InferenceFailed, NotReady, QueueFull
+from app.errors import InferenceFailed, QueueFull
 from app.telemetry.metrics import Metrics
 from model.decoding.options import Outcome
 
@@ -38,9 +39,6 @@ _T = TypeVar("_T")
 
 STEP_TIMEOUT_S = 30.0
 """Seconds that a step, or a function call, may take before it counts as hanging, unless something else is said."""
-
-MAX_LEFT_BEHIND = 2
-"""Threads that hang and were replaced. When one more hangs, the engine gives up: only a new process helps."""
 
 MAX_DEATHS = 5
 """Deaths of the thread within ``DEATHS_S`` seconds that are survived. With one more, the engine gives up."""
@@ -52,10 +50,6 @@ class Dropped(Exception):
     """The sentence or call was dropped, because its caller was cancelled or the engine stops."""
 
 
-def _hung() -> NotReady:
-    return NotReady(1.0, "hung")
-
-
 class Engine:
     """Runs the models on its own thread.
 
@@ -64,9 +58,6 @@ class Engine:
         metrics: The metrics to update.
         clock: The scheduler's clock, in seconds.
         step_timeout_s: Seconds after which a step, or a function call, counts as hanging.
-
-    Attributes:
-        prepare_thread: Called on each thread that takes over, before it runs models.
     """
 
     def __init__(
@@ -76,15 +67,14 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         step_timeout_s: float = STEP_TIMEOUT_S,
     ) -> None:
-        self.prepare_thread: Callable[[], None] = lambda: None
         self._state = EngineState(scheduler, metrics, clock)
         self._wake = self._state.wake
-        self._runner = self._state.runner = Runner(self._state)
+        self._runner = Runner(self._state)
         self._watchdog = Watchdog(step_timeout_s, clock)
         self._keys = itertools.count()
         self._deaths: deque[float] = deque()
-        self._left_behind: list[threading.Thread] = []
-        self._thread = self._thread_of(self._runner)
+        # A daemon thread, so that a step that never ends does not keep the process alive.
+        self._thread = threading.Thread(target=self._run, name="verso-engine", daemon=True)
 
     def start(self) -> None:
         """Start the thread; returns at once."""
@@ -99,21 +89,17 @@ class Engine:
             self._thread.join(timeout_s)
         self._abandon()  # nothing is left, unless the thread was never started, or hangs
 
-    def watch(self, *, may_replace: bool = True) -> None:
-        """Look whether the thread makes progress, and begin anew if it does not. To be called about once a second.
-
-        Args:
-            may_replace: Whether another thread may run the models while one hangs in them. If not, the engine gives up.
-        """
-        self._state.restore_budget()
-        runner = self._runner
-        work = runner.work
-        if self._watchdog.hangs(None if work is None else work.number):
-            self._replace(runner, may_replace)
+    def watch(self) -> None:
+        """Give up if the thread makes no progress: one that hangs in C++ cannot be ended. Call this once a second."""
+        state = self._state
+        state.restore_budget()
+        if self._watchdog.hangs(None if state.is_asleep else state.num_works) and not self.has_given_up:
+            logger.critical("a step hangs, and the engine gives up: only a new process helps")
+            self._abandon()
 
     @property
     def has_given_up(self) -> bool:
-        """Whether it has stopped, of its own accord or because it was told to."""
+        """Whether it has stopped: it gave up, or :meth:`stop` was called."""
         with self._wake:
             return self._state.stopping
 
@@ -249,89 +235,45 @@ class Engine:
         if self._state.stopping:
             raise Dropped
 
-    def _thread_of(self, runner: Runner) -> threading.Thread:
-        # A daemon thread, so that a step that never ends does not keep the process alive.
-        return threading.Thread(target=self._run, args=(runner,), name="verso-engine", daemon=True)
-
-    def _run(self, runner: Runner | None) -> None:
+    def _run(self) -> None:
+        """The engine's thread."""
         try:
-            while runner is not None:
-                try:
-                    self.prepare_thread()
-                    runner.run()
-                    break
-                except Replaced:
-                    raise
-                except DeviceLost:
-                    logger.critical(
-                        "the GPU has failed, and the engine gives up: only a new process helps", exc_info=True
-                    )
-                    break
-                except BaseException:  # noqa: BLE001  (whatever it is, callers wait for this thread)
-                    runner = self._after_death(runner)
-        except Replaced:
-            self._watchdog.was_mistaken()
-            logger.warning("a step that hung has ended; its thread ends")
-            return
-        except BaseException:  # nobody else would look after the callers that wait
-            logger.critical("the engine gives up: its thread cannot begin anew", exc_info=True)
+            while self._takes_turns():
+                pass
+        except BaseException:  # callers wait for this thread, whatever the error is
+            logger.critical("the engine gives up: its thread cannot continue", exc_info=True)
         self._abandon()
 
-    def _after_death(self, runner: Runner) -> Runner | None:
-        """What the thread runs after an error that is not a model's; None if it has died too often."""
-        logger.critical("the engine's thread died of an error, and begins anew", exc_info=True)
+    def _takes_turns(self) -> bool:
+        """Run the models until the engine stops, or an error ends it. Returns whether to start again."""
+        try:
+            self._runner.run()
+        except DeviceLost:
+            logger.critical("the GPU has failed, and the engine gives up: only a new process helps", exc_info=True)
+        except BaseException:  # noqa: BLE001  (callers wait for this thread, whatever the error is)
+            return self._recover()
+        return False
+
+    def _recover(self) -> bool:
+        """Replace the runner after an error that is not a model's. Returns False if that has happened too often."""
+        logger.critical("the engine's thread died of an error, and starts again", exc_info=True)
         state = self._state
         with self._wake:
-            again, failed = state.begin_anew(runner.not_begun)
+            again, failed = state.interrupt(self._runner.not_begun)
             calls = state.calls.interrupt()
-            self._runner = state.runner = Runner(state)
-            self._runner.retry_alone(again)
+            self._runner = Runner(state, again)
             now = state.clock()
             self._deaths.append(now)
             while self._deaths[0] < now - DEATHS_S:
                 self._deaths.popleft()
-            goes_on = len(self._deaths) <= MAX_DEATHS
-            state.metrics.engine_restarted("died")
+            state.metrics.engine_restarted()
         state.fail(failed, InferenceFailed)
         for call in calls:
             safely(partial(call.fail, InferenceFailed()))
-        if not goes_on:
+        if len(self._deaths) > MAX_DEATHS:
             logger.critical("the engine gives up: its thread died too often")
-        return self._runner if goes_on else None
-
-    def _replace(self, runner: Runner, may_replace: bool) -> None:
-        """Let another thread take over from one that hangs."""
-        state = self._state
-        with self._wake:
-            work = runner.work
-            if work is None or not self._watchdog.hangs(work.number) or state.stopping:
-                return  # it has just ended
-            self._left_behind = [thread for thread in self._left_behind if thread.is_alive()]
-            gives_up = not may_replace or len(self._left_behind) >= MAX_LEFT_BEHIND
-            if not gives_up:
-                successor = Runner(state)
-                thread = self._thread_of(successor)
-                try:
-                    thread.start()  # it waits for the lock
-                except RuntimeError as error:
-                    logger.error("a step hangs, and no thread can be started: %s", error)
-                    return
-                self._left_behind.append(self._thread)
-                stuck = set() if work.running is None else set(work.running.sentences)
-                again, failed = state.begin_anew(runner.not_begun, stuck)
-                calls = state.calls.interrupt()
-                successor.retry_alone(again)
-                self._runner, self._thread, state.runner = successor, thread, successor
-                state.metrics.engine_restarted("hung")
-        if gives_up:
-            logger.critical("a step hangs, and the engine gives up: only a new process helps")
-            self._abandon()
-            return
-        fields = {"sentences_refused": len(failed), "sentences_again": len(again), "calls_refused": len(calls)}
-        logger.critical("a step hangs; another thread takes over", extra={"fields": fields})
-        state.fail(failed, _hung)
-        for call in calls:
-            safely(partial(call.fail, _hung()))
+            return False
+        return True
 
     def _abandon(self) -> None:
         """Drop all sentences and calls."""
@@ -342,7 +284,6 @@ class Engine:
             sentences = list(state.unanswered.values())
             calls = state.calls.clear()
             state.withdrawn.clear()
-            self._runner = state.runner = Runner(state)  # one that still works ends after its piece of work
             state.metrics.load_changed(dict.fromkeys(PRIORITIES, 0), 0)
             self._wake.notify_all()
         state.fail(sentences, Dropped, "cancelled")

@@ -14,9 +14,10 @@ from __future__ import annotations
 import bisect
 import math
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from enum import Enum, auto
+from typing import Any, Generic, Protocol, TypeVar
 
 from app.engine.caller import Caller, Priority
 
@@ -32,6 +33,25 @@ DEBT = 64.0
 
 BULK_SHARE = 1 / 16
 """Work of bulk callers for each unit of work of interactive callers, if both wait."""
+
+
+class Choice(Enum):
+    """What is done with a sentence that could begin now."""
+
+    TAKE = auto()
+    """It begins."""
+
+    PASS_OVER = auto()
+    """It waits for the next call."""
+
+    PASS_OVER_REQUEST = auto()
+    """It waits, and with it all sentences of its request."""
+
+    PASS_OVER_CALLER = auto()
+    """It waits, and with it all sentences of its caller."""
+
+    STOP = auto()
+    """It waits, and so do all behind it."""
 
 
 class Waiting(Protocol):
@@ -154,9 +174,75 @@ class FairQueue(Generic[W]):
             removed += gone
         return removed
 
-    def turn(self) -> Turn[W]:
-        """Begin to choose sentences."""
-        return Turn(self)
+    def choose(self, decide: Callable[[W], Choice], is_over: Callable[[], bool] = lambda: False) -> list[W]:
+        """Remove the sentences that begin now.
+
+        A caller of which no sentence could begin is first in the next call.
+
+        Args:
+            decide: Called with one sentence after the other, in order.
+            is_over: Whether no further sentence can begin; called before each one.
+        """
+        chosen: list[W] = []
+        offered: list[CallerQueue[W]] = []
+        aside: list[list[CallerQueue[W]]] = [[] for _ in Priority]  # queues without a further sentence to offer
+        full: set[object] = set()  # requests whose sentences are all passed over
+        while not is_over() and (queue := self._next(aside, full)) is not None:
+            offered.append(queue)
+            sentence = queue.entries[queue.cursor][2]
+            choice = decide(sentence)
+            if choice is Choice.STOP:
+                break
+            if choice is Choice.TAKE:
+                chosen.append(sentence)
+                self._take(queue, sentence)
+            elif choice is Choice.PASS_OVER_REQUEST:
+                full.add(sentence.owner)
+            else:
+                queue.cursor = len(queue.entries) if choice is Choice.PASS_OVER_CALLER else queue.cursor + 1
+        for queue in offered:
+            queue.cursor = 0
+        for ring, queues in zip(self._rings, aside, strict=True):
+            ring.extendleft(reversed(queues))
+            for queue in queues:
+                queue.cursor = 0
+        return chosen
+
+    def _next(self, aside: list[list[CallerQueue[W]]], full: set[object]) -> CallerQueue[W] | None:
+        """Pass the turn on until a caller may spend what the sentence at its cursor costs; None if there is none."""
+        num_rotated = 0
+        while (ring := self._ring()) is not None:
+            queue = ring[0]
+            if full:
+                _skip(queue, full)
+            if queue.cursor >= len(queue.entries):
+                aside[queue.caller.priority].append(ring.popleft())
+                continue
+            if queue.deficit >= queue.entries[queue.cursor][2].cost:
+                return queue
+            queue.deficit += QUANTUM
+            ring.rotate(-1)
+            num_rotated += 1
+            if num_rotated == len(ring):
+                _save(ring)
+                num_rotated = 0
+        return None
+
+    def _ring(self) -> deque[CallerQueue[W]] | None:
+        """The callers whose turn it is."""
+        interactive, bulk = self._rings
+        if bulk and (self._owed >= DEBT or not interactive):
+            return bulk
+        return interactive or None
+
+    def _take(self, queue: CallerQueue[W], sentence: W) -> None:
+        """Remove the sentence at the cursor of the queue that is first in its ring."""
+        del queue.entries[queue.cursor]
+        self._forget(queue, sentence)
+        self._charge(queue, sentence.cost)
+        if not queue.entries:
+            self._rings[queue.caller.priority].popleft()
+            self._drop(queue)
 
     def _forget(self, queue: CallerQueue[W], sentence: W) -> None:
         """Update what is counted when a sentence has left its queue."""
@@ -182,103 +268,16 @@ class FairQueue(Generic[W]):
             self._owed -= cost
 
 
-class Turn(Generic[W]):
-    """Chooses sentences that begin now: look at :meth:`first`, then :meth:`take` or :meth:`pass_over` it, repeatedly.
-
-    Call :meth:`end` afterwards: callers of which no sentence could begin are then first in the next turn.
-
-    Args:
-        queue: The queue.
-    """
-
-    def __init__(self, queue: FairQueue[W]) -> None:
-        self._queue = queue
-        self._aside: list[list[CallerQueue[W]]] = [[] for _ in Priority]
-        self._touched: list[CallerQueue[W]] = []
-        self._full: set[object] = set()  # owners whose sentences are all passed over
-
-    def first(self) -> W | None:
-        """The next sentence in order, without those passed over; None if there is none."""
-        num_rotated = 0
-        while (ring := self._ring()) is not None:
-            queue = ring[0]
-            if self._full:
-                self._skip_full(queue)
-            if queue.cursor >= len(queue.entries):
-                self._aside[queue.caller.priority].append(ring.popleft())
-                continue
-            sentence = queue.entries[queue.cursor][2]
-            if queue.deficit >= sentence.cost:
-                return sentence
-            queue.deficit += QUANTUM
-            ring.rotate(-1)
-            num_rotated += 1
-            if num_rotated == len(ring):
-                _save(ring)
-                num_rotated = 0
-        return None
-
-    def take(self) -> None:
-        """Remove the result of :meth:`first` from the queue."""
-        ring = self._ring()
-        assert ring is not None
-        queue = ring[0]
-        _, _, sentence = queue.entries.pop(queue.cursor)
-        self._queue._forget(queue, sentence)
-        self._queue._charge(queue, sentence.cost)
-        if not queue.entries:
-            ring.popleft()
-            self._queue._drop(queue)
-
-    def pass_over(self) -> None:
-        """Do not consider the result of :meth:`first` in this turn."""
-        ring = self._ring()
-        assert ring is not None
-        queue = ring[0]
-        self._move(queue, queue.cursor + 1)
-
-    def pass_over_request(self) -> None:
-        """Do not consider any sentence of the same request in this turn."""
-        sentence = self.first()
-        assert sentence is not None
-        self._full.add(sentence.owner)
-
-    def pass_over_caller(self) -> None:
-        """Do not consider any sentence of the same caller in this turn."""
-        ring = self._ring()
-        assert ring is not None
-        self._move(ring[0], len(ring[0].entries))
-
-    def end(self) -> None:
-        """Restore the order of the callers."""
-        for queue in self._touched:
-            queue.cursor = 0
-        for ring, aside in zip(self._queue._rings, self._aside, strict=True):
-            ring.extendleft(reversed(aside))
-
-    def _skip_full(self, queue: CallerQueue[W]) -> None:
-        """Move the cursor past sentences whose request is passed over: of one request, there may be thousands."""
-        owners, full, entries, index = queue.num_of_owner, self._full, queue.entries, queue.cursor
-        if len(owners) <= len(full) and owners.keys() <= full:
-            index = len(entries)
-        while index < len(entries) and entries[index][2].owner in full:
-            index += 1
-        self._move(queue, index)
-
-    def _move(self, queue: CallerQueue[W], cursor: int) -> None:
-        if cursor and not queue.cursor:
-            self._touched.append(queue)
-        queue.cursor = cursor
-
-    def _ring(self) -> deque[CallerQueue[W]] | None:
-        """The callers whose turn it is."""
-        interactive, bulk = self._queue._rings
-        if bulk and (self._queue._owed >= DEBT or not interactive):
-            return bulk
-        return interactive or None
+def _skip(queue: CallerQueue[Any], full: set[object]) -> None:
+    """Move the cursor past sentences whose request is passed over: one request may have thousands."""
+    owners, entries = queue.num_of_owner, queue.entries
+    if len(owners) <= len(full) and owners.keys() <= full:
+        queue.cursor = len(entries)
+    while queue.cursor < len(entries) and entries[queue.cursor][2].owner in full:
+        queue.cursor += 1
 
 
-def _save(ring: Iterable[CallerQueue[W]]) -> None:
+def _save(ring: Iterable[CallerQueue[Any]]) -> None:
     """Let callers save as much as in the rounds of turns in which none of them could begin a sentence.
 
     Each caller could not just now. A sentence may cost hundreds of quanta: with many callers, rounds take milliseconds.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from app.engine.caller import Priority
+from app.engine.joining import Load
+from app.engine.queued_sentence import BatchKey, QueuedSentence
 from app.engine.running import RunningCohort
-from app.engine.scheduler import BatchKey, Load, QueuedSentence
 from app.engine.state import EngineState, safely
 from app.errors import InferenceFailed
 
@@ -20,44 +20,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("app.engine")
 
-_T = TypeVar("_T")
-
 _CALLS_S = 0.002
 """Seconds after which no further call is made before the next step."""
 
-PRIORITIES = {one.label: one for one in Priority}
+PRIORITIES = {priority.label: priority for priority in Priority}
 """By their name in the metrics."""
 
 
-class Replaced(BaseException):
-    """Another thread has taken over while a piece of work of this one hung. No ``Exception``: nothing may catch it."""
-
-
-class Work(NamedTuple):
-    """A piece of work of a model, which may hang.
-
-    Args:
-        number: Unique in the engine.
-        running: The cohort that does it, if one does.
-    """
-
-    number: int
-    running: RunningCohort | None
-
-
 class Runner:
-    """The cohorts of one thread. If the thread dies or hangs, another runner begins without them.
+    """The cohorts that decode, and the loop that steps them. After an error, another runner starts without cohorts.
 
     Args:
-        state: What it shares with other threads.
+        state: What the engine's thread shares with other threads.
+        suspects: Sentences to decode each alone.
     """
 
-    def __init__(self, state: EngineState) -> None:
+    def __init__(self, state: EngineState, suspects: Iterable[QueuedSentence] = ()) -> None:
         self._state = state
         self._running: list[RunningCohort] = []
-        self._suspects: deque[QueuedSentence] = deque()  # sentences of a failed cohort, to be decoded again one by one
-        self.work: Work | None = None
-        """What the model does at present; None between two pieces of work."""
+        self._suspects = deque(suspects)  # also the sentences of failed cohorts
 
     @property
     def is_idle(self) -> bool:
@@ -69,15 +50,10 @@ class Runner:
         """Keys of the sentences that will be decoded alone."""
         return {sentence.key for sentence in self._suspects}
 
-    def retry_alone(self, sentences: Iterable[QueuedSentence]) -> None:
-        """Decode sentences each alone, before it runs."""
-        self._suspects.extend(sentences)
-
     def run(self) -> None:
         """Take turns until the engine stops.
 
         Raises:
-            Replaced: Another runner has taken over.
             DeviceLost: A GPU has failed for good.
         """
         while self._turn():
@@ -95,7 +71,10 @@ class Runner:
                 or self._suspects
                 or state.scheduler.num_waiting
             ):
+                state.is_asleep = True
                 state.wake.wait()
+            state.is_asleep = False
+            state.num_works += 1
             if state.stopping:
                 return False
             withdrawn, state.withdrawn = state.withdrawn, set()
@@ -111,25 +90,10 @@ class Runner:
             self._step(running)
         with state.wake:
             state.metrics.load_changed(
-                {name: state.scheduler.num_waiting_of(one) for name, one in PRIORITIES.items()},
+                {name: state.scheduler.num_waiting_of(priority) for name, priority in PRIORITIES.items()},
                 sum(len(running.sentences) for running in self._running),
             )
         return True
-
-    def _do(self, work: Callable[[], _T], running: RunningCohort | None = None) -> _T:
-        """Do a piece of work that may hang.
-
-        Raises:
-            Replaced: It hung, and another runner has taken over.
-        """
-        self.work = Work(next(self._state.work_numbers), running)
-        try:
-            return work()
-        finally:
-            with self._state.wake:
-                self.work = None
-                if self._state.runner is not self:
-                    raise Replaced
 
     def _loads(self) -> dict[BatchKey, Load]:
         """The load by model and beam width; sentences that decode alone are counted under the key (None, 0)."""
@@ -155,7 +119,8 @@ class Runner:
                 call = self._state.calls.begin()
             if call is None:
                 return
-            deliver = self._do(call.perform)
+            self._state.num_works += 1
+            deliver = call.perform()
             with self._state.wake:
                 wanted = self._state.calls.end(call)
             if wanted:
@@ -168,14 +133,14 @@ class Runner:
             leaving = keys & running.sentences.keys()
             if not leaving:
                 continue
-            if not self._do(partial(running.leave, leaving), running):
+            if not running.leave(leaving):
                 self._separate(running)
             elif not running.sentences:
                 self._running.remove(running)
 
     def _join(self, joining: list[QueuedSentence]) -> None:
         batch = joining[0].batch
-        running = next((one for one in self._running if one.may_join and one.batch == batch), None)
+        running = next((cohort for cohort in self._running if cohort.may_join and cohort.batch == batch), None)
         if running is None:
             running = self._open(joining[0], may_join=True)
         if running is None:
@@ -191,7 +156,8 @@ class Runner:
         joining = self._state.wanted(joining)
         if not joining:
             return
-        finished = self._do(partial(running.join, joining), running)
+        self._state.num_works += 1
+        finished = running.join(joining)
         encoded_at = self._state.clock()
         for sentence in joining:
             sentence.encoded_at = encoded_at
@@ -203,7 +169,8 @@ class Runner:
     def _step(self, running: RunningCohort) -> None:
         if running.sentences:
             began, num_rows = time.perf_counter(), running.cohort.num_rows
-            finished = self._do(running.step, running)
+            self._state.num_works += 1
+            finished = running.step()
             if finished is None:
                 self._separate(running)
                 return
@@ -220,7 +187,7 @@ class Runner:
         self._running.remove(running)
         running.release()
         if running.is_out_of_memory:
-            self._do(running.free_memory)
+            running.free_memory()
         if running.may_join and running.is_out_of_memory:
             self._suspects.extend(self._state.wanted(sentences))  # a single one, too: there is more memory now
         elif running.may_join:
@@ -256,24 +223,24 @@ class Runner:
         state = self._state
         done: list[tuple[QueuedSentence, Finished]] = []
         with state.wake:
-            gone = [left for one in finished if (left := running.sentences.pop(one.key, None)) is not None]
+            gone = [left for result in finished if (left := running.sentences.pop(result.key, None)) is not None]
             state.scheduler.finished(gone)
-            for one in finished:
-                state.withdrawn.discard(one.key)
-                sentence = state.unanswered.pop(one.key, None)
+            for result in finished:
+                state.withdrawn.discard(result.key)
+                sentence = state.unanswered.pop(result.key, None)
                 if sentence is not None:
-                    done.append((sentence, one))
+                    done.append((sentence, result))
         ended_at = state.clock()
-        for sentence, one in done:
+        for sentence, result in done:
             sentence.ended_at = ended_at
-            if one.hypothesis is not None:
-                state.deliver(sentence, one.hypothesis, "finished", len(one.hypothesis.token_ids))
+            if result.hypothesis is not None:
+                state.deliver(sentence, result.hypothesis, "finished", len(result.hypothesis.token_ids))
             else:
-                logger.error("a sentence failed", extra={"fields": {"error": str(one.error)}})
-                state.deliver(sentence, one.error or InferenceFailed(), "failed")
+                logger.error("a sentence failed", extra={"fields": {"error": str(result.error)}})
+                state.deliver(sentence, result.error or InferenceFailed(), "failed")
 
     def _open(self, first: QueuedSentence, *, may_join: bool) -> RunningCohort | None:
-        running = self._do(partial(RunningCohort.open, first, may_join=may_join))
+        running = RunningCohort.open(first, may_join=may_join)
         if running is not None:
             self._running.append(running)
         return running

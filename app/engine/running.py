@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.engine.calls import raise_if_lost
-from app.engine.scheduler import BatchKey, Load, QueuedSentence
+from app.engine.joining import Load
+from app.engine.queued_sentence import BatchKey, QueuedSentence
 from model.process.memory import is_out_of_memory
 
 if TYPE_CHECKING:

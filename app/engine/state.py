@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from app.engine.calls import CallQueue
-from app.engine.scheduler import Budget, QueuedSentence, Scheduler
+from app.engine.joining import Budget
+from app.engine.queued_sentence import QueuedSentence
+from app.engine.scheduler import Scheduler
 from app.telemetry.metrics import Ending, Metrics
 from model.decoding.options import Outcome
-
-if TYPE_CHECKING:
-    from app.engine.runner import Runner
 
 logger = logging.getLogger("app.engine")
 
@@ -38,24 +35,24 @@ class EngineState:
         scheduler: The queue.
         metrics: The metrics to update.
         clock: The scheduler's clock, in seconds.
-        runner: What runs the models at present; a thread that runs another one has been replaced.
         calls: The function calls.
         unanswered: Sentences whose callers wait, in the queue or decoding.
         withdrawn: Keys of cancelled sentences that a cohort may still contain.
         stopping: Whether nothing is accepted any more.
-        work_numbers: Numbers the pieces of work.
+        num_works: Number of pieces of work that the thread has begun; each may hang.
+        is_asleep: Whether the thread waits for work.
     """
 
     scheduler: Scheduler
     metrics: Metrics
     clock: Callable[[], float]
-    runner: Runner | None = None
     wake: threading.Condition = field(default_factory=threading.Condition)
     calls: CallQueue = field(default_factory=CallQueue)
     unanswered: dict[int, QueuedSentence] = field(default_factory=dict)
     withdrawn: set[int] = field(default_factory=set)
     stopping: bool = False
-    work_numbers: Iterator[int] = field(default_factory=itertools.count)
+    num_works: int = 0
+    is_asleep: bool = True
     _full_tokens: int | None = None  # of the budget, while it is lowered for lack of memory
     _lowered_at: float = 0.0
 
@@ -80,17 +77,14 @@ class EngineState:
         safely(partial(self.metrics.sentence_left, sentence.model_name, ending, num_target_tokens))
         safely(partial(sentence.deliver, outcome))
 
-    def begin_anew(
-        self, not_begun: Collection[int], stuck: Collection[int] = ()
-    ) -> tuple[list[QueuedSentence], list[QueuedSentence]]:
-        """Take the sentences that have left the queue from a thread that has died or hangs. The lock is held.
+    def interrupt(self, not_begun: Collection[int]) -> tuple[list[QueuedSentence], list[QueuedSentence]]:
+        """Collect the sentences that have left the queue, after an error of the thread. The lock must be acquired.
 
         Args:
-            not_begun: Keys of those that it did not decode.
-            stuck: Keys of those that may be the reason.
+            not_begun: Keys of those that were not decoding.
 
         Returns:
-            The sentences to decode again, and those that were not finished for the second time, or may be the reason.
+            The sentences to decode again, and those that were interrupted for the second time.
         """
         waiting = self.scheduler.waiting()
         self.withdrawn.clear()
@@ -100,7 +94,7 @@ class EngineState:
             if key in not_begun:
                 again.append(sentence)
             elif key not in waiting:
-                (failed if sentence.was_interrupted or key in stuck else again).append(sentence)
+                (failed if sentence.was_interrupted else again).append(sentence)
                 sentence.was_interrupted = True
         self.scheduler.interrupted(again)
         return again, failed

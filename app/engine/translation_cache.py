@@ -75,14 +75,14 @@ class _PackedHypothesis:
     @classmethod
     def of(cls, hypothesis: Hypothesis, other_bytes: int) -> _PackedHypothesis:
         tokens = _packed(hypothesis.token_ids)
-        alternatives = tuple(cls.of(one, _ALTERNATIVE_BYTES) for one in hypothesis.alternatives)
-        num_bytes = other_bytes + len(tokens) + sum(one.num_bytes for one in alternatives)
+        alternatives = tuple(cls.of(alternative, _ALTERNATIVE_BYTES) for alternative in hypothesis.alternatives)
+        num_bytes = other_bytes + len(tokens) + sum(alternative.num_bytes for alternative in alternatives)
         return cls(tokens, hypothesis.score, hypothesis.finish_reason, alternatives, num_bytes)
 
     def unpack(self) -> Hypothesis:
         tokens = array("I")
         tokens.frombytes(self.tokens)
-        alternatives = tuple(one.unpack() for one in self.alternatives)
+        alternatives = tuple(alternative.unpack() for alternative in self.alternatives)
         return Hypothesis(tokens.tolist(), self.score, self.finish_reason, alternatives)
 
 
@@ -137,9 +137,9 @@ class TranslationCache:
             del self._entries[key]
 
     def _shared(self, options: DecodingOptions) -> DecodingOptions:
-        known = self._options.get(hash(options))
-        if known == options:
-            return known
+        equal = self._options.get(hash(options))
+        if equal == options:
+            return equal
         self._options[hash(options)] = options
         return options
 

@@ -1,12 +1,12 @@
-"""Tells when a piece of work of a model hangs."""
+"""Detects that a piece of work of the engine's thread hangs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 LONGEST_LOOK_S = 5.0
-"""Seconds that count at most between two looks. If more have passed, the whole process stood still, and with it the
-work: the machine was suspended, or was busy with something else."""
+"""Maximum of the seconds that count between two looks. If more have passed, the whole process was stopped: the machine
+was suspended or busy."""
 
 
 class Watchdog:
@@ -38,7 +38,3 @@ class Watchdog:
         else:
             self._age_s += passed_s
         return self._age_s > self._limit_s
-
-    def was_mistaken(self) -> None:
-        """Work that was taken for hanging has ended after all: allow twice as long from now on."""
-        self._limit_s *= 2

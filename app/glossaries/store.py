@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull
 from app.glossaries.terms import merged, stored_tsv, to_tsv
-from app.storage import make_private, make_private_folder, storage_errors
+from app.storage import open_database, storage_errors
 from model.languages import plain_code
 from model.text.glossary import Glossary
 
@@ -49,6 +49,9 @@ CREATE TABLE IF NOT EXISTS dictionaries (
     UNIQUE (glossary, source, target)
 );
 """
+# What was answered survives a power failure; FULL would not wait until the journal's deletion is on the disk.
+_PRAGMAS = ("foreign_keys = ON", "synchronous = EXTRA")
+_ADDED_COLUMNS = {"glossaries": {"owner": "TEXT NOT NULL DEFAULT ''"}}
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class OwnerBounds:
     characters: int
 
 
-class _Database:
+class _Connection:
     """The connection that all views of a store share, opened when it is needed.
 
     Args:
@@ -130,7 +133,7 @@ class _Database:
                 self._opened.close()
                 self._opened = None
 
-    def has_some(self) -> bool:
+    def may_have_glossaries(self) -> bool:
         """Whether there may be glossaries; nothing is opened or created to find out."""
         return self._opened is not None or (self._file is not None and self._file.exists())
 
@@ -143,24 +146,11 @@ class _Database:
             StorageUnavailable: The disk cannot be read or written.
         """
         with self._lock, storage_errors():
-            connection = self._opened or self._open()
-            self._opened = connection
+            if self._opened is None:
+                self._opened = open_database(self._file, _SCHEMA, _PRAGMAS, _ADDED_COLUMNS)
+            connection = self._opened
             with connection:
                 yield connection
-
-    def _open(self) -> sqlite3.Connection:
-        import sqlite3
-
-        if self._file is not None:
-            make_private_folder(self._file.parent)
-            make_private(self._file)
-        connection = sqlite3.connect(":memory:" if self._file is None else self._file, check_same_thread=False)
-        try:
-            _set_up(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
 
 class GlossaryStore:
@@ -172,7 +162,7 @@ class GlossaryStore:
     """
 
     def __init__(self, folder: Path | None, bounds: OwnerBounds | None = None) -> None:
-        self._database = _Database(None if folder is None else folder / FILE_NAME)
+        self._connection = _Connection(None if folder is None else folder / FILE_NAME)
         self._bounds = bounds or OwnerBounds(MAX_GLOSSARIES, MAX_CHARACTERS)
         self._owner: str | None = None
 
@@ -180,7 +170,7 @@ class GlossaryStore:
         """The same store, as one owner sees it: other glossaries do not exist, and new ones are the owner's.
 
         Args:
-            owner: The id of a key, or nothing for what belongs to nobody.
+            owner: The id of a key, or nothing for glossaries without an owner.
         """
         view = copy.copy(self)
         view._owner = owner
@@ -188,7 +178,7 @@ class GlossaryStore:
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        self._connection.close()
 
     def create(self, name: str, dictionaries: Sequence[Dictionary]) -> GlossaryInfo:
         """Store a new glossary.
@@ -202,7 +192,7 @@ class GlossaryStore:
         """
         glossary_id = str(uuid.uuid4())
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        with self._database.transaction() as connection:
+        with self._connection.transaction() as connection:
             for bound, whose in self._with_owner(MAX_GLOSSARIES, self._bounds.glossaries):
                 (count,) = connection.execute(
                     "SELECT count(*) FROM glossaries WHERE owner = coalesce(?, owner)", (whose,)
@@ -219,9 +209,9 @@ class GlossaryStore:
 
     def all(self) -> list[GlossaryInfo]:
         """All glossaries, the oldest first."""
-        if not self._database.has_some():
+        if not self._connection.may_have_glossaries():
             return []
-        with self._database.transaction() as connection:
+        with self._connection.transaction() as connection:
             ids = connection.execute(
                 "SELECT id FROM glossaries WHERE owner = coalesce(?, owner) ORDER BY rowid", (self._owner,)
             ).fetchall()
@@ -290,10 +280,10 @@ class GlossaryStore:
             GlossaryPairMissing: It has no terms for this pair.
         """
         with self._of(glossary_id) as connection:
-            found = _only(_info(connection, glossary_id), source, target)
+            info = _only(_info(connection, glossary_id), source, target)
             connection.execute(
                 "DELETE FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?",
-                (glossary_id, found.source, found.target),
+                (glossary_id, info.source, info.target),
             )
 
     def dictionary(self, glossary_id: str, source: str | None, target: str | None) -> Dictionary:
@@ -309,10 +299,10 @@ class GlossaryStore:
             GlossaryPairMissing: It has no terms for these languages, or those of several pairs.
         """
         with self._of(glossary_id) as connection:
-            found = _only(_info(connection, glossary_id), source, target)
-            lines = _lines(connection, glossary_id, found.source, found.target)
+            info = _only(_info(connection, glossary_id), source, target)
+            lines = _lines(connection, glossary_id, info.source, info.target)
         # Outside of the transaction: 100,000 terms take a fifth of a second.
-        return Dictionary(found.source, found.target, () if lines is None else stored_tsv(lines))
+        return Dictionary(info.source, info.target, () if lines is None else stored_tsv(lines))
 
     def _with_owner(self, of_all: int, of_owner: int) -> list[tuple[int, str | None]]:
         """The bounds that hold, each with its owner or None for all of them."""
@@ -344,25 +334,15 @@ class GlossaryStore:
     @contextlib.contextmanager
     def _of(self, glossary_id: str) -> Iterator[sqlite3.Connection]:
         """A transaction on a glossary that exists."""
-        if not self._database.has_some():
+        if not self._connection.may_have_glossaries():
             raise GlossaryNotFound(glossary_id)
-        with self._database.transaction() as connection:
-            found = connection.execute(
+        with self._connection.transaction() as connection:
+            row = connection.execute(
                 "SELECT 1 FROM glossaries WHERE id = ? AND owner = coalesce(?, owner)", (glossary_id, self._owner)
             )
-            if found.fetchone() is None:
+            if row.fetchone() is None:
                 raise GlossaryNotFound(glossary_id)
             yield connection
-
-
-def _set_up(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA foreign_keys = ON")
-    # What was answered survives a power failure; FULL would not wait until the journal's deletion is on the disk.
-    connection.execute("PRAGMA synchronous = EXTRA")
-    connection.executescript(_SCHEMA)
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(glossaries)")}
-    if "owner" not in columns:  # a file of a release without keys
-        connection.execute("ALTER TABLE glossaries ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
 
 
 def _subject(owner: str | None) -> str:
@@ -386,13 +366,13 @@ def _lines(connection: sqlite3.Connection, glossary_id: str, source: str, target
 
 def _only(glossary: GlossaryInfo, source: str | None, target: str | None) -> DictionaryInfo:
     """The one dictionary of a glossary that fits languages."""
-    found = [
+    fitting = [
         dictionary
         for dictionary in glossary.dictionaries
         if source in (None, dictionary.source) or plain_code(source or "") == dictionary.source
         if target in (None, dictionary.target) or plain_code(target or "") == dictionary.target
     ]
-    if len(found) != 1:
+    if len(fitting) != 1:
         pairs = [(dictionary.source, dictionary.target) for dictionary in glossary.dictionaries]
         raise GlossaryPairMissing(source, target, pairs)
-    return found[0]
+    return fitting[0]

@@ -67,11 +67,11 @@ def merged(several: Iterable[Glossary]) -> Glossary:
     Raises:
         InvalidGlossary: They are too many.
     """
-    found: dict[str, GlossaryTerm] = {}
+    terms_by_source: dict[str, GlossaryTerm] = {}
     for terms in several:
         for term in terms:
-            found.setdefault(term.source, term)
-    return _bounded(found)
+            terms_by_source.setdefault(term.source, term)
+    return _bounded(terms_by_source)
 
 
 def stored_tsv(text: str) -> Glossary:
@@ -125,17 +125,17 @@ def terms_in(
                     if (last + ending).lower() in lower_words:
                         for cased in _in_any_case(ending):
                             as_written.add(number, [*begin, last + cased], (), words)
-    found: set[int] = set()
+    indexes: set[int] = set()
     for automaton, is_lower in ((in_any_case, True), (as_written, False)):
         automaton.complete(check)
         for text in texts if automaton else ():
-            found.update(automaton.found_in(_words(text.lower() if is_lower else text, check)))
-            if len(found) > MAX_TERMS:
+            indexes.update(automaton.found_in(_words(text.lower() if is_lower else text, check)))
+            if len(indexes) > MAX_TERMS:
                 raise InvalidGlossary(
                     f"The texts hold more than {MAX_TERMS} terms of the glossary, which is as many as can be used at "
                     "once; send fewer texts in one request."
                 )
-    return tuple(terms[number] for number in sorted(found))
+    return tuple(terms[number] for number in sorted(indexes))
 
 
 @cache
@@ -203,7 +203,7 @@ class _WordAutomaton:
         Args:
             words: The words of the text.
         """
-        found: set[int] = set()
+        indexes: set[int] = set()
         seen: set[int] = {0}  # each end of a term is looked at once, so that nested terms cost nothing
         state = 0
         for word in words:
@@ -211,9 +211,9 @@ class _WordAutomaton:
             end = state if state in self._terms else self._ends_before[state]
             while end not in seen:
                 seen.add(end)
-                found.update(self._terms[end])
+                indexes.update(self._terms[end])
                 end = self._ends_before[end]
-        return found
+        return indexes
 
     def _follow(self, state: int, word: str) -> int:
         while state and word not in self._next[state]:
@@ -231,21 +231,21 @@ def _words(text: str, check: Callable[[], None]) -> Iterator[str]:
 
 def _checked(rows: Iterable[tuple[int, Sequence[str]]]) -> Glossary:
     """Terms from the cells of numbered lines."""
-    found: dict[str, GlossaryTerm] = {}
+    by_source: dict[str, GlossaryTerm] = {}
     for number, cells in rows:
         if len(cells) != 2:
             raise InvalidGlossary(f"Line {number} of the entries must have a source and a target.")
         source, target = (_checked_side(number, cell.strip()) for cell in cells)
-        if source in found:
+        if source in by_source:
             raise InvalidGlossary(
                 f"Line {number} of the entries has the same source as an earlier one: {_shown(source)}."
             )
-        found[source] = GlossaryTerm(source, target)
-        if len(found) > MAX_STORED_TERMS:
+        by_source[source] = GlossaryTerm(source, target)
+        if len(by_source) > MAX_STORED_TERMS:
             break
-    if not found:
+    if not by_source:
         raise InvalidGlossary("The glossary has no entries.")
-    return _bounded(found)
+    return _bounded(by_source)
 
 
 def _bounded(found: Mapping[str, GlossaryTerm]) -> Glossary:

@@ -11,7 +11,7 @@ from fastapi import Request
 from app.documents.service import DocumentService
 from app.glossaries.store import GlossaryStore
 from app.http.access import owner_of
-from app.serving.protocol import Translations
+from app.serving.protocol import TranslationBackend
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -23,9 +23,9 @@ def settings_of(request: Request) -> Settings:
     return settings
 
 
-def service_of(request: Request) -> Translations:
+def service_of(request: Request) -> TranslationBackend:
     """The translation service."""
-    service: Translations = request.app.state.service
+    service: TranslationBackend = request.app.state.service
     return service
 
 

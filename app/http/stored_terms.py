@@ -79,7 +79,7 @@ class StoredTerms(NamedTuple):
     Args:
         terms: The terms; none if the request names no stored glossary.
         within: What is left of the request's time, as an argument of the methods of
-            :class:`app.serving.protocol.Translations`; nothing if no time was used.
+            :class:`app.serving.protocol.TranslationBackend`; nothing if no time was used.
     """
 
     terms: Glossary = ()

@@ -73,12 +73,12 @@ class BundleFiles:
             return [self._settings.model]
         folder = Path(self._settings.models)
         if folder.is_dir():
-            found = [str(path) for path in _bundles_in(folder)]
-            if not found:
+            files = [str(path) for path in _bundles_in(folder)]
+            if not files:
                 raise SettingsError(
                     f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder holds no .pt file and no .verso file"
                 )
-            return found
+            return files
         named = [name.strip() for name in self._settings.models.split(",") if name.strip()]
         if not named:
             raise SettingsError(f"{ENV_PREFIX}MODELS is {self._settings.models!r}: it names no bundle")

@@ -105,7 +105,7 @@ class Registry(Generic[ModelT]):
         Returns:
             Pairs of the model that are never used, because a model loaded before serves them.
         """
-        shadowed = merge(_in_common(model.manifest.directions, one.manifest.directions) for one in self._models)
+        shadowed = merge(_in_common(model.manifest.directions, other.manifest.directions) for other in self._models)
         self._models.append(model)
         self._changed()
         return shadowed
@@ -116,7 +116,7 @@ class Registry(Generic[ModelT]):
         Returns:
             The model, or None if no model has this name.
         """
-        model = next((one for one in self._models if one.name == name), None)
+        model = next((loaded for loaded in self._models if loaded.name == name), None)
         if model is not None:
             self._models.remove(model)
             self._changed()
@@ -135,21 +135,21 @@ class Registry(Generic[ModelT]):
         return self._find_cached(source, target)
 
     def _changed(self) -> None:
-        self._pairs = merge(one.manifest.directions for one in self._models)
+        self._pairs = merge(model.manifest.directions for model in self._models)
         self._find_cached.cache_clear()
 
     def _find(self, source: str | None, target: str | None) -> tuple[ModelT, Pair]:
         if source is None and target is None and len(self._pairs.any_to_any) > 2:
             raise UnsupportedPair(source, target, self._pairs)  # instead of building a list of thousands of pairs
-        found = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
+        matches = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
         # If codes of several models match the requested code, such as pt and pt-BR, the closest code is chosen.
         for side, asked in enumerate((source, target)):
-            if asked is not None and len(_distinct(found)) > 1:
-                nearest = closest(asked, tuple(pair[side] for _, pair in found))
-                found = [(model, pair) for model, pair in found if standard_code(pair[side]) == _standard(nearest)]
-        if len(_distinct(found)) != 1:
+            if asked is not None and len(_distinct(matches)) > 1:
+                nearest = closest(asked, tuple(pair[side] for _, pair in matches))
+                matches = [(model, pair) for model, pair in matches if standard_code(pair[side]) == _standard(nearest)]
+        if len(_distinct(matches)) != 1:
             raise UnsupportedPair(source, target, self._pairs)
-        return found[0]
+        return matches[0]
 
 
 def _standard(code: str | None) -> str | None:

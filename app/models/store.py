@@ -87,7 +87,7 @@ class ModelStore:
 
         async with self._loading:
             translators = await on_own_thread(load, _THREAD)
-            await self._bridge.prepare_thread(lambda: _use_threads(num_threads))
+            await self._bridge.call(lambda: _use_threads(num_threads))
             on_gpu = [translator for translator in translators if translator.device != "cpu"]
             for translator in on_gpu:
                 await self._on_engine(partial(translator.check_graphs, self._warm_up_widths))
@@ -206,8 +206,8 @@ class ModelStore:
     def _add(self, model: LoadedModel, **fields: object) -> None:
         shadowed = self._registry.add(model)
         self._changed()
-        known = {"model": model.name, "pairs": model.manifest.directions.describe(), "device": model.device}
-        logger.info("loaded", extra={"fields": {**known, **fields}})
+        log_fields = {"model": model.name, "pairs": model.manifest.directions.describe(), "device": model.device}
+        logger.info("loaded", extra={"fields": {**log_fields, **fields}})
         if shadowed != LanguagePairs():
             logger.info(
                 "pairs of this model are never used: a model loaded before has them",

@@ -149,15 +149,15 @@ def known_languages(languages: Sequence[str]) -> dict[lingua.Language, tuple[str
     import lingua
 
     by_code = {language.iso_code_639_1.name.lower(): language for language in lingua.Language.all()}
-    found: dict[lingua.Language, list[str]] = {}
+    codes_by_language: dict[lingua.Language, list[str]] = {}
     plain_codes: dict[lingua.Language, str] = {}
     for code in languages:
         plain = closest(code, tuple(by_code)) or closest(plain_code(code), tuple(by_code))
         if plain is not None:
-            found.setdefault(by_code[plain], []).append(code)
+            codes_by_language.setdefault(by_code[plain], []).append(code)
             plain_codes[by_code[plain]] = plain
     ordered: dict[lingua.Language, tuple[str, ...]] = {}
-    for language, codes in found.items():
+    for language, codes in codes_by_language.items():
         plainest = closest(plain_codes[language], tuple(codes)) or codes[0]
         ordered[language] = (plainest, *(code for code in codes if code != plainest))
     return ordered

@@ -46,7 +46,7 @@ async def elements_of(
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # it has been raised, or nobody iterates any more
+            task.exception()  # it has been raised, or no caller iterates any more
 
 
 class ServiceLifecycle(ABC, Generic[ModelT]):

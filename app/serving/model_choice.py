@@ -191,10 +191,10 @@ class ModelChooser(Generic[ModelT]):
         """
         languages = self._registry.pairs.languages
         with_letters = [text for text in texts if has_letters(text)]
-        found = iter(
+        detections = iter(
             await self._off_loop(lambda: self._detector.detect(with_letters, languages)) if with_letters else ()
         )
-        return [next(found) if has_letters(text) else None for text in texts]
+        return [next(detections) if has_letters(text) else None for text in texts]
 
     def _without_language(self, target: str | None) -> Unchanged:
         code = None if target is None else closest(target, self._registry.pairs.targets)

@@ -18,7 +18,7 @@ from model.network.heads import AttentionHead
 State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
 
 
-class Translations(Protocol):
+class TranslationBackend(Protocol):
     """A translation service; :class:`app.serving.service.TranslationService` describes the methods."""
 
     @property

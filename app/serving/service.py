@@ -16,7 +16,8 @@ from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import STEP_TIMEOUT_S, Dropped, Engine
-from app.engine.scheduler import Admission, Budget, Scheduler
+from app.engine.joining import Budget
+from app.engine.scheduler import Admission, Scheduler
 from app.engine.translation_cache import TranslationCache
 from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
@@ -52,7 +53,7 @@ _TIDY_S = 30.0
 """Interval at which freed memory is returned to the operating system, in seconds."""
 
 _WATCH_S = 1.0
-"""Interval at which the engine's thread is looked after, in seconds."""
+"""Interval at which the engine's thread is checked, in seconds."""
 
 
 class TranslationService(ServiceLifecycle[LoadedModel]):
@@ -163,7 +164,7 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             source: Their language, or None.
             target: The target language, or None.
             options: How to decode.
-            caller: Who asks; the model is shared fairly among callers.
+            caller: The caller; the model is shared fairly among callers.
             waits: Whether to wait until the deadline for models that are still loading, and for room in the queue,
                 instead of refusing at once: for clients that stay away for long when they are refused.
             within_s: Seconds until the deadline of a request that another process received; from now on and as long as
@@ -214,7 +215,7 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
             source: Their language, or None.
             target: The target language, or None.
             options: How to decode.
-            caller: Who asks.
+            caller: The caller.
             within_s: As for :meth:`translate`.
 
         Raises:
@@ -349,18 +350,17 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         """At intervals free memory, and return it to the operating system; under load it otherwise accumulates."""
         while True:
             await asyncio.sleep(_TIDY_S)
-            with _going_on():
+            with _errors_logged():
                 translators = [model.translator for model in self._registry]
                 await self._on_pool(functools.partial(_free, translators))
 
     async def _watch(self) -> None:
-        """Look after the engine's thread, once the models are loaded: measuring them takes as long as it takes."""
+        """Check the engine's thread once the models are loaded: measuring them may take long."""
         await self._loaded.wait()
         while self._state in ("ready", "empty", "draining"):
             await asyncio.sleep(_WATCH_S)
-            # On a GPU, what hangs is the device, and its graphs and slots belong to one thread.
-            with _going_on():
-                self._engine.watch(may_replace=all(model.device == "cpu" for model in self._registry))
+            with _errors_logged():
+                self._engine.watch()
             if self._engine.has_given_up:
                 self._fail()
 
@@ -372,11 +372,11 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
 
     def _num_threads(self) -> int:
         """The configured number of threads, limited to what the process may use."""
-        asked, used = self._settings.threads, usable_threads(self._settings.threads)
-        if asked is not None and asked > used:
+        configured, used = self._settings.threads, usable_threads(self._settings.threads)
+        if configured is not None and configured > used:
             logger.warning(
-                "fewer threads than were asked for: affinity and cgroup quota allow no more",
-                extra={"fields": {"asked": asked, "used": used}},
+                "fewer threads than configured: affinity and cgroup quota allow no more",
+                extra={"fields": {"configured": configured, "used": used}},
             )
         return used
 
@@ -422,9 +422,9 @@ def _free(translators: Iterable[Translator]) -> None:
 
 
 @contextlib.contextmanager
-def _going_on() -> Iterator[None]:
-    """Housekeeping does not end because of an error: it is logged."""
+def _errors_logged() -> Iterator[None]:
+    """Log an error instead of ending the housekeeping."""
     try:
         yield
     except Exception:
-        logger.exception("housekeeping failed, and goes on")
+        logger.exception("housekeeping failed; it will be tried again")

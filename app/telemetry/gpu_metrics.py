@@ -60,10 +60,14 @@ class GpuCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """The metrics of this moment."""
         translators = self._on_gpus()
-        return [*_memory(sorted({one.device for one in translators})), *_graphs(translators)] if translators else []
+        return (
+            [*_memory(sorted({translator.device for translator in translators})), *_graphs(translators)]
+            if translators
+            else []
+        )
 
     def _on_gpus(self) -> list[Translator]:
-        return [one for one in self.translators() if one.device.startswith("cuda")]
+        return [translator for translator in self.translators() if translator.device.startswith("cuda")]
 
 
 def _memory(devices: Iterable[str]) -> Iterable[Metric]:

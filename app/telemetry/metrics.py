@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Ending = Literal["finished", "cancelled", "expired", "failed"]
 """How a sentence left the engine; the metric's label is called ``outcome``."""
 
-RestartReason = Literal["died", "hung"]
 """Why the engine's thread was replaced."""
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -88,18 +87,17 @@ class Metrics:
         )
         self._sentences = Counter(
             "verso_sentences",
-            "Sentences, by model and by what became of them.",
+            "Sentences, by model and by outcome.",
             ["model", "outcome"],
             registry=registry,
         )
         self._restarts = Counter(
             "verso_engine_restarts",
-            "Times that the thread of the model died or hung and was replaced.",
+            "Restarts of the engine's thread after an error.",
             ["reason"],
             registry=registry,
         )
-        for reason in get_args(RestartReason):
-            self._restarts.labels(reason)  # 0 from the start, so that the first one is an increase
+        self._restarts.labels("died")  # 0 from the start, so that the first one is an increase
         self._steps = Counter(
             "verso_decode_steps",
             "Calls of a model's back-end; each computes one token of every row, or several.",
@@ -192,9 +190,9 @@ class Metrics:
         self._source_tokens.inc(real)
         self._padding.observe(1.0 - real / (len(lengths) * max(lengths)))
 
-    def engine_restarted(self, reason: RestartReason) -> None:
-        """The engine's thread was replaced."""
-        self._restarts.labels(reason).inc()
+    def engine_restarted(self) -> None:
+        """The engine's thread has started again after an error."""
+        self._restarts.labels("died").inc()
 
     def stepped(self, num_rows: int, duration_s: float) -> None:
         """A back-end computed one step, or several, of the sentences in so many rows."""

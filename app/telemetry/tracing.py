@@ -176,7 +176,7 @@ class Tracing:
         }
         # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
         resource = Resource.create(ours).merge(OTELResourceDetector().detect())
-        # Without shutdown_on_exit the end of the process waits for nobody; close() waits a little.
+        # Without shutdown_on_exit the end of the process does not wait; close() waits a little.
         self._provider: TracerProvider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._exporter: SpanExporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))

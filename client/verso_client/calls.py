@@ -227,10 +227,10 @@ def _translate_answer(response: httpx.Response) -> TranslateAnswer:
 
 def _detected(response: httpx.Response) -> Detected | None:
     """The most probable language; LibreTranslate writes percent, and 0 if there is none."""
-    found = _json(_Detections, response, wrapped_in="detections").detections
-    if not found or found[0].confidence == 0.0:
+    parsed = _json(_Detections, response, wrapped_in="detections").detections
+    if not parsed or parsed[0].confidence == 0.0:
         return None
-    return Detected(found[0].language, found[0].confidence / 100)
+    return Detected(parsed[0].language, parsed[0].confidence / 100)
 
 
 def _json(kind: type[Kind], response: httpx.Response, wrapped_in: str | None = None) -> Kind:

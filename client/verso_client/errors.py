@@ -186,8 +186,8 @@ def check_status(response: httpx.Response) -> None:
 
 def request_id_of(response: httpx.Response) -> str | None:
     """The id of an answered request: the service's, or the one that was sent."""
-    found: str | None = response.headers.get(REQUEST_ID) or response.request.headers.get(REQUEST_ID)
-    return found
+    request_id: str | None = response.headers.get(REQUEST_ID) or response.request.headers.get(REQUEST_ID)
+    return request_id
 
 
 @contextmanager

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from app.engine.engine import Engine
-from app.engine.scheduler import Budget, QueuedSentence, Scheduler
+from app.engine.joining import Budget
+from app.engine.queued_sentence import QueuedSentence
+from app.engine.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest

@@ -13,7 +13,8 @@ import pytest
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.coalescing import PendingRequest, SharedDecoding
 from app.engine.engine import Dropped, Engine
-from app.engine.scheduler import Budget, Scheduler
+from app.engine.joining import Budget
+from app.engine.scheduler import Scheduler
 from app.engine.translation_cache import TranslationCache
 from app.errors import InferenceFailed, QueueFull
 from app.telemetry.metrics import Metrics

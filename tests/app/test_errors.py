@@ -17,7 +17,8 @@ PAIRS = LanguagePairs((("en", "de"),))
 
 def leaves(kind: type[Exception]) -> set[type[Exception]]:
     """Classes without subclasses below ``kind``."""
-    below = [one for one in kind.__subclasses__() if one.__module__ in (errors.__name__, model_errors.__name__)]
+    rooms = (errors.__name__, model_errors.__name__)
+    below = [one for one in kind.__subclasses__() if one.__module__.startswith(rooms)]
     return {leaf for other in below for leaf in leaves(other)} if below else {kind}
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.engine import fair_queue
 from app.engine.caller import Caller, Priority
-from app.engine.fair_queue import BULK_SHARE, DEBT, QUANTUM, FairQueue
+from app.engine.fair_queue import BULK_SHARE, DEBT, QUANTUM, Choice, FairQueue
 
 KEYS = itertools.count()
 
@@ -45,15 +45,32 @@ def take(queue: FairQueue[Sentence], number: int, a_turn: int = 1) -> list[Sente
     """Take some sentences, at most ``a_turn`` of them in one turn."""
     taken: list[Sentence] = []
     while len(taken) < number and len(queue):
-        turn = queue.turn()
-        for _ in range(min(a_turn, number - len(taken))):
-            sentence = turn.first()
-            if sentence is None:
-                break
-            turn.take()
-            taken.append(sentence)
-        turn.end()
+        taken += take_at_once(queue, min(a_turn, number - len(taken)))
     return taken
+
+
+def take_at_once(queue: FairQueue[Sentence], number: int) -> list[Sentence]:
+    """Take some sentences in one turn."""
+    num_offered = 0
+
+    def decide(_: Sentence) -> Choice:
+        nonlocal num_offered
+        num_offered += 1
+        return Choice.TAKE
+
+    return queue.choose(decide, lambda: num_offered == number)
+
+
+def choose(queue: FairQueue[Sentence], *choices: Choice) -> list[Sentence]:
+    """The sentences that are offered, as long as there are choices."""
+    offered: list[Sentence] = []
+
+    def decide(sentence: Sentence) -> Choice:
+        offered.append(sentence)
+        return choices[len(offered) - 1]
+
+    queue.choose(decide, lambda: len(offered) == len(choices))
+    return offered
 
 
 costs = st.sampled_from([1.0, 9.0, 32.0, 64.0, 80.0, 500.0])
@@ -151,26 +168,15 @@ def test_bulk_callers_are_owed_nothing_for_the_time_before_they_came() -> None:
 def test_a_caller_whose_sentence_could_not_begin_is_first_in_the_next_turn() -> None:
     blocked = Sentence(interactive(1))
     queue = queue_of([blocked, *(Sentence(interactive(2)) for _ in range(20))])
-    turn = queue.turn()
-    assert turn.first() is blocked
-    turn.pass_over()
-    for _ in range(10):
-        assert turn.first() is not None
-        turn.take()
-    turn.end()
+    offered = choose(queue, Choice.PASS_OVER, *[Choice.TAKE] * 10)
+    assert offered[0] is blocked and len(offered) == 11
     assert take(queue, 1) == [blocked]
 
 
 def test_sentences_behind_one_that_was_passed_over_are_offered() -> None:
     first, second = Sentence(interactive(1)), Sentence(interactive(1))
     queue = queue_of([first, second])
-    turn = queue.turn()
-    assert turn.first() is first
-    turn.pass_over()
-    assert turn.first() is second
-    turn.pass_over()
-    assert turn.first() is None
-    turn.end()
+    assert choose(queue, Choice.PASS_OVER, Choice.PASS_OVER) == [first, second]
     assert take(queue, 2) == [first, second]
 
 
@@ -179,16 +185,16 @@ def test_a_request_that_was_passed_over_is_out_of_the_way_of_others() -> None:
     small = Sentence(interactive(1), owner="small")
     other = [Sentence(interactive(2), owner="other") for _ in range(100)]
     queue = queue_of([*large, small, *other])
-    turn = queue.turn()
-    found: list[Sentence] = []
-    while (one := turn.first()) is not None:
-        if one is small:
-            turn.take()
-        else:
-            found.append(one)
-            turn.pass_over_request()
-    turn.end()
-    assert found == [large[0], other[0]]
+    passed_over: list[Sentence] = []
+
+    def decide(sentence: Sentence) -> Choice:
+        if sentence is small:
+            return Choice.TAKE
+        passed_over.append(sentence)
+        return Choice.PASS_OVER_REQUEST
+
+    assert queue.choose(decide) == [small]
+    assert passed_over == [large[0], other[0]]
     assert {one.key for one in take(queue, 201)} == {one.key for one in (*large, *other)}, "until the next turn"
 
 
@@ -220,7 +226,7 @@ def test_the_time_to_find_a_sentence_does_not_grow_with_its_cost() -> None:
         for _ in range(5):
             queue = queue_of([Sentence(interactive(number), cost) for number in range(1_000)])
             began = time.process_time()
-            assert queue.turn().first() is not None
+            assert len(choose(queue, Choice.STOP)) == 1
             times.append(time.process_time() - began)
         return min(times)
 

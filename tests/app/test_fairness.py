@@ -7,7 +7,6 @@ import statistics
 import pytest
 
 from app.engine.caller import Caller, Priority
-from app.engine.estimate import DEMAND_S, Demand
 from app.engine.fair_queue import BULK_SHARE
 from app.errors import DeadlineUnreachable
 from benchmarks.simulated_engine import CPU, GPU, LARGE, SITUATIONS, Simulation, Speed, caller, estimate_errors, warm
@@ -51,19 +50,17 @@ def test_without_callers_the_ten_thousand_would_delay_everybody() -> None:
     assert simulation.finish(simulation.ask(caller(0))) > 5 * latency_in_a_crowd()
 
 
-PREDICTABLE = [name for name in SITUATIONS if "arriving" not in name and not name.startswith("64")]
-"""Situations that do not depend on what comes by chance. 64 callers take long to simulate."""
-
-
-@pytest.mark.parametrize("name", PREDICTABLE)
-def test_an_estimate_is_off_by_less_than_a_quarter(name: str) -> None:
+@pytest.mark.parametrize("name", ["alone", "1 large queue", "3 queues", "20 queues", "10 who wait, 20 each"])
+def test_an_estimate_beside_queues_is_off_by_less_than_a_quarter(name: str) -> None:
     (error,) = estimate_errors(SITUATIONS[name], CPU, [3.0], [1])
     assert abs(error) < 0.25
 
 
-def test_estimates_beside_random_arrivals_are_right_on_the_whole() -> None:
-    errors = estimate_errors(SITUATIONS["40 arriving, single, 60%"], CPU, [2.0], [1, 2, 3, 4])
-    assert abs(statistics.median(errors)) < 0.25
+@pytest.mark.parametrize("name", ["1 who wait, single", "10 who wait, single", "40 arriving, single, 60%"])
+def test_an_estimate_beside_callers_without_a_queue_is_not_too_high(name: str) -> None:
+    """It counts nothing for them: a request may get 504 instead of an early 429, and is never refused in vain."""
+    (error,) = estimate_errors(SITUATIONS[name], CPU, [3.0], [1])
+    assert error < 0.25
 
 
 def test_an_estimate_counts_what_is_ahead_of_the_same_caller() -> None:
@@ -103,18 +100,6 @@ def test_an_estimate_for_bulk_is_no_larger_while_a_large_interactive_request_is_
         estimates.append(simulation.scheduler.estimate_s(sentences) or 0.0)
     assert len(estimates) > 50
     assert max(estimates) < 2 * statistics.median(estimates)
-
-
-def test_an_estimate_that_is_enough_is_no_smaller_than_the_exact_one() -> None:
-    simulation = warm()
-    for number in range(8):
-        simulation.keep_asking(caller(number), [])
-    for number in range(100):
-        simulation.run(0.1)
-        sentences = simulation.sentences(caller(20 + number % 3), 1 + 2 * number)
-        quick, exact = simulation.scheduler.estimate_s(sentences, 100.0), simulation.scheduler.estimate_s(sentences)
-        assert quick is not None and exact is not None
-        assert quick >= 0.999 * exact
 
 
 def test_an_estimate_does_not_count_rows_that_are_free_again() -> None:
@@ -176,13 +161,6 @@ def test_few_sentences_at_a_time_do_not_count_as_slowness() -> None:
     after = simulation.scheduler.estimate_s(simulation.sentences(caller(2), 300))
     assert before is not None and after is not None
     assert after == pytest.approx(before, rel=0.1)
-
-
-def test_callers_that_come_once_are_forgotten() -> None:
-    demand = Demand()
-    for number in range(1_000):
-        demand.came(float(number), Caller(str(number)), 1.0)
-        assert demand.num_callers <= 6 * DEMAND_S
 
 
 def test_interactive_sentences_go_before_bulk_ones() -> None:

@@ -98,7 +98,17 @@ def test_a_process_whose_engine_gives_up_refuses_and_ends_with_1() -> None:
         assert set(answers) <= {500, 503} and len(answers) >= 3
         assert process.wait() == 1
         assert process.logged("the engine gives up: its thread died too often")
-        assert plain_lines(process) == ["verso: ended: the engine could not be restarted; the log has the reason"]
+        assert plain_lines(process) == ["verso: ended: the engine has stopped working; the log has the reason"]
+
+
+def test_a_process_whose_step_hangs_refuses_what_waits_and_ends_with_1(tmp_path: Path) -> None:
+    with running(FAKE_STEP_GATE=str(tmp_path), VERSO_STEP_TIMEOUT_S="1") as process, process.new_client() as client:
+        process.wait_until_ready()
+        answer = client.post("/translate", json={"text": "one", "source": "en", "target": "de"})
+        assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
+        assert process.wait() == 1
+        assert process.logged("a step hangs, and the engine gives up")
+        assert plain_lines(process) == ["verso: ended: the engine has stopped working; the log has the reason"]
 
 
 def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:

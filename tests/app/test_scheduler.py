@@ -13,21 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
-from app.engine.scheduler import (
-    CALLER_SHARE,
-    INTERACTIVE_S,
-    MAX_HANDICAP_S,
-    MAX_PASSED_OVER,
-    OTHERS_S,
-    OVERTAKE_S,
-    Admission,
-    BatchKey,
-    Budget,
-    Load,
-    QueuedSentence,
-    Scheduler,
-    fits,
-)
+from app.engine.joining import CALLER_SHARE, OVERTAKE_S, Budget, Load, fits
+from app.engine.queued_sentence import BatchKey, QueuedSentence
+from app.engine.scheduler import INTERACTIVE_S, MAX_PASSED_OVER, MAX_SIZE_PENALTY_S, OTHERS_S, Admission, Scheduler
 from app.errors import QueueFull
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
@@ -174,7 +162,7 @@ def test_short_sentences_precede_long_ones_that_arrived_slightly_earlier() -> No
     assert [queue.take({})[0] for _ in range(3)] == [short, long, late]
 
 
-def test_the_handicap_counts_every_row_of_a_beam() -> None:
+def test_the_size_penalty_counts_every_row_of_a_beam() -> None:
     clock = Clock()
     queue = scheduler(clock, max_rows=4, token_s=0.001)
     wide, narrow = sentence(10, width=4), sentence(10)
@@ -189,7 +177,7 @@ def test_the_penalty_for_size_is_bounded() -> None:
     queue = scheduler(clock, max_rows=1, token_s=10.0)
     endless, short = sentence(500, longest_target=500), sentence(1)
     queue.admit([endless])
-    clock.now += MAX_HANDICAP_S
+    clock.now += MAX_SIZE_PENALTY_S
     queue.admit([short])
     assert queue.take({}) == [endless]
 
@@ -239,7 +227,7 @@ def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, i
         decoding += [(clock.now + 0.05, one) for one in joined]
         if slow in joined:
             break
-    bound_s = MAX_HANDICAP_S + OVERTAKE_S
+    bound_s = MAX_SIZE_PENALTY_S + OVERTAKE_S
     assert all(one.arrived_at <= came_at + bound_s for one in overtook)
     assert slow.started_at - came_at <= 2 * bound_s + 0.05, "it waits only for the sentences before it"
 
@@ -726,7 +714,7 @@ def test_the_work_of_a_turn_does_not_grow_with_the_sentences_that_do_not_fit(
         looks += 1
         return fits(loads, budget)
 
-    monkeypatch.setattr("app.engine.scheduler.fits", counted)
+    monkeypatch.setattr("app.engine.joining.fits", counted)
     queue = scheduler(Clock(), max_tokens=100_000, max_rows=512, max_waiting=10_000)
     for number in range(4096):
         one = sentence(width=4)

@@ -14,7 +14,8 @@ from app.engine.caller import Caller, Priority
 from app.engine.capacity import MIN_ROWS
 from app.engine.coalescing import SharedDecoding
 from app.engine.estimate import Pace
-from app.engine.scheduler import ModelRequest, Scheduler
+from app.engine.queued_sentence import ModelRequest
+from app.engine.scheduler import Scheduler
 from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import Detection, LanguageDetector
 from app.serving.service import TranslationService
@@ -197,7 +198,7 @@ async def test_the_engine_and_memory_are_looked_after_also_after_an_error(
         monkeypatch.setattr(service.engine, "watch", fails("engine"))
         await eventually(lambda: looks.count("memory") > 1 and looks.count("engine") > 1)
         assert service.state == "ready"
-    assert "housekeeping failed, and goes on" in caplog.text
+    assert "housekeeping failed; it will be tried again" in caplog.text
 
 
 async def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1086,7 +1087,7 @@ async def test_more_threads_than_allowed_are_reduced_with_a_warning(
             pass
     assert used == [1, 2, 2]
     (warning,) = [record for record in caplog.records if "fewer threads" in record.message]
-    assert warning.__dict__["fields"] == {"asked": 64, "used": 2}
+    assert warning.__dict__["fields"] == {"configured": 64, "used": 2}
 
 
 async def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeypatch: pytest.MonkeyPatch) -> None:

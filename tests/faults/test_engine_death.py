@@ -20,8 +20,8 @@ from tests.app.fakes import FakeCohort, FakeTranslator, held_translator
 from tests.waiting import until
 
 
-def restarts(engine: FakeEngine, reason: str = "died") -> float | None:
-    return engine.metrics.registry.get_sample_value("verso_engine_restarts_total", {"reason": reason})
+def restarts(engine: FakeEngine) -> float | None:
+    return engine.metrics.registry.get_sample_value("verso_engine_restarts_total", {"reason": "died"})
 
 
 def fail_in_call(
@@ -82,7 +82,7 @@ def test_every_sentence_is_answered_once_wherever_the_thread_dies(
     assert inbox.is_empty
 
 
-def test_a_thread_that_cannot_begin_anew_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_start_again_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         for name in ("take", "interrupted"):
@@ -239,19 +239,3 @@ def test_with_deaths_at_random_every_sentence_has_exactly_one_outcome(
             assert isinstance(outcome, InferenceFailed) or text_of(outcome) == texts[index]
         assert restarts(engine)
     assert inbox.is_empty
-
-
-def test_a_thread_that_cannot_be_prepared_does_not_stop_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    failures = iter([True, False])
-
-    def prepare() -> None:
-        if next(failures, False):
-            raise MemoryError
-
-    inbox = Inbox()
-    with engine_of(FakeTranslator()) as engine:
-        engine.prepare_thread = prepare
-        fail_in_call(monkeypatch, Metrics, "stepped", lambda call: call == 1)
-        engine.ask([ids("lives")], GREEDY, inbox.deliver)
-        assert text_of(inbox.take(1)[0]) == "lives"
-        assert restarts(engine) == 2

@@ -177,7 +177,8 @@ CHILD = """
 import os, resource, sys, threading, time
 import torch
 from app.engine.engine import Engine
-from app.engine.scheduler import Budget, Scheduler
+from app.engine.joining import Budget
+from app.engine.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest

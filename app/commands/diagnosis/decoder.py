@@ -62,15 +62,15 @@ def native_decoder(isa: str | None = None) -> NativeDecoder:
             reason=f"the compiled decoder cannot be built: {error}",
             advice="Check the compiler, and that the cache folder (XDG_CACHE_HOME, or ~/.cache) can be written.",
         )
-    found = find_library()
-    if found.is_the_processor:
-        return NativeDecoder(reason=f"{found.reason}, which the compiled decoder needs")
-    if found.library is None:
+    search = find_library()
+    if search.is_the_processor:
+        return NativeDecoder(reason=f"{search.reason}, which the compiled decoder needs")
+    if search.library is None:
         return NativeDecoder(
-            reason=f"the compiled decoder {path} cannot be loaded: {found.reason}",
+            reason=f"the compiled decoder {path} cannot be loaded: {search.reason}",
             advice="Delete that file, so that the next start compiles it on this machine.",
         )
-    return _with_instruction_set(path, found.library, isa)
+    return _with_instruction_set(path, search.library, isa)
 
 
 def _with_instruction_set(path: Path, library: ctypes.CDLL, isa: str | None) -> NativeDecoder:

@@ -89,8 +89,8 @@ def _pinned_torch() -> str | None:
         requirements = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         return None
-    found = (re.match(r"torch==([0-9.]+)", requirement) for requirement in requirements)
-    return next((match[1] for match in found if match), None)
+    matches = (re.match(r"torch==([0-9.]+)", requirement) for requirement in requirements)
+    return next((match[1] for match in matches if match), None)
 
 
 def check_processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Check:
@@ -117,11 +117,11 @@ def _processor(cpuinfo: Path) -> tuple[str, set[str]]:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return "", set()
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in lines:
         key, _, value = line.partition(":")
-        found.setdefault(key.strip().lower(), value.strip())
-    return found.get("model name", ""), set(found.get("flags", found.get("features", "")).split())
+        fields.setdefault(key.strip().lower(), value.strip())
+    return fields.get("model name", ""), set(fields.get("flags", fields.get("features", "")).split())
 
 
 def check_threads(wanted: int | None, proc: Path = PROC) -> Check:

@@ -24,7 +24,7 @@ MAX_COMMENT_LINES = 1_000
 class Catalogue(DocumentFile):
     """A gettext catalogue.
 
-    Translations that are there are kept, fuzzy ones are made anew and are no longer fuzzy. Obsolete messages are kept.
+    Existing translations are kept; fuzzy ones are translated again and are no longer fuzzy. Obsolete messages are kept.
 
     Args:
         data: The file.

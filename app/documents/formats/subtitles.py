@@ -1,7 +1,7 @@
 """Subtitles, SubRip and WebVTT: what is between the time codes is translated, everything else is kept.
 
 A sentence that runs over several cues is one unit. The places where its translation is divided are found by alignment,
-like those of inline markup. (Libraries for subtitles write the file anew, without its comments, settings and numbers.)
+like those of inline markup. (Libraries for subtitles write the file again, without its comments, settings and numbers.)
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class SubRip(TextFile):
         return _without_blank_end(lines)
 
     def _cues(self) -> Iterator[_Cue]:
-        found = list(_TIMES.finditer(self.text))
-        for times, following in zip_longest(found, found[1:]):
+        matches = list(_TIMES.finditer(self.text))
+        for times, following in zip_longest(matches, matches[1:]):
             between = self.text[times.end() : following.start() if following else len(self.text)]
             lines = self.payload(between.splitlines(keepends=True), following is None)
             if lines:

@@ -112,8 +112,8 @@ def serialised(tree: etree._ElementTree, original: bytes) -> bytes:
     is_utf_8 = encoding.upper() == "UTF-8"
     written: Any = etree.tostring(tree, encoding=encoding, xml_declaration=not is_utf_8)
     declaration = _DECLARATION.match(original)
-    found: bytes = declaration[0] + written if is_utf_8 and declaration else written
-    return found
+    content: bytes = declaration[0] + written if is_utf_8 and declaration else written
+    return content
 
 
 def local_name(element: etree._Element) -> str:

@@ -33,7 +33,6 @@ from app.errors import (
     DocumentsFull,
     DocumentTooComplex,
     DocumentTooLarge,
-    NotReady,
     QuotaExceeded,
     SettingsError,
     StorageFull,
@@ -545,25 +544,6 @@ async def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_par
         document = await made.ended(document)
         assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
         assert sizes == [3, 3, 1, 1, 1]
-
-
-async def test_a_unit_that_hangs_the_model_is_tried_twice_and_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
-    translate = ObservedService.translate
-
-    async def hanging(self: ObservedService, texts: Sequence[str], **options: Any) -> TranslateResult:
-        asked.append(list(texts))
-        if "two" in texts:
-            raise NotReady(1.0, "hung")
-        return await translate(self, texts, **options)
-
-    async with bench() as made:
-        document = await made.add(b"one\n\ntwo\n\nthree")
-        monkeypatch.setattr(ObservedService, "translate", hanging)
-        document = await made.ended(document)
-        assert (document.status, document.num_left) == ("done", 1)
-        assert await made.text(document) == "ONE\n\ntwo\n\nTHREE"
-        assert asked == [["one", "two", "three"], ["one"], ["two"], ["three"]]
 
 
 async def test_an_interactive_request_goes_first() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -12,12 +12,10 @@ from starlette.responses import Response
 from app.accounts.keys import Scope
 from app.errors import InvalidParameter, KeyMissing, KeyRequired, Problem
 from app.http.access import token_in
-from app.http.compat.abandoned_work import AbandonedWork
 from app.http.compat.deepl.answers import DeepLError
 from app.http.compat.parameters import Parameters, read_admitted_parameters
 from app.http.compat.statuses import STATUSES
 from app.http.state import settings_of
-from app.serving.text_job import TranslateResult
 from app.telemetry.logs import request_id_var
 from model.languages import closest, plain_code
 
@@ -44,11 +42,9 @@ class DeepLState:
     """What the routes share during the life of an application, as ``app.state.deepl``.
 
     Args:
-        work: The translations that run, or whose client has just left.
         num_characters: Characters of the texts translated so far.
     """
 
-    work: AbandonedWork[TranslateResult] = field(default_factory=AbandonedWork)
     num_characters: int = 0
 
 

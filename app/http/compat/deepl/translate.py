@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -16,6 +16,7 @@ from app.http.compat.deepl.answers import DeepLTranslation, DeepLTranslations
 from app.http.compat.deepl.documentation import body, errors, success
 from app.http.compat.deepl.parameters import GlossaryChoice, TranslateParameters
 from app.http.compat.deepl.protocol import answer, not_supported, read_asked, shown_code, state_of, supported
+from app.http.compat.grace import with_grace
 from app.http.limits import check_texts
 from app.http.state import glossaries_of, service_of, settings_of
 from app.http.stored_terms import StoredTerms, search_terms
@@ -55,9 +56,9 @@ async def translate(request: Request) -> Response:
     """Translate one text or a list of texts.
 
     Unknown parameters are ignored. If the service is busy or still loading, the answer waits. If the client
-    disconnects, the work goes on for 10 seconds, so that a client that repeats its request gets the answer.
+    disconnects, the work continues for 10 seconds, so that a client that repeats its request gets the answer.
     """
-    key, parameters = await read_asked(request)
+    _, parameters = await read_asked(request)
     asked = parameters.as_model(TranslateParameters, settings_of(request).max_texts)
     characters = sum(map(len, asked.text))
     log_fields(request.scope).update(texts=len(asked.text), characters=characters)
@@ -71,7 +72,7 @@ async def translate(request: Request) -> Response:
         if asked.source_lang is not None and plain_code(asked.source_lang) == plain_code(target):
             return [(text, asked.source_lang) for text in asked.text]
         terms = await stored_terms(request, asked, asked.text) if asked.all_glossary_ids else StoredTerms()
-        return await _translations(request, key, asked, terms)
+        return await _translations(request, asked, terms)
 
     found = await counted(request, asked.text, asked, translated)
     state_of(request).num_characters += characters
@@ -127,13 +128,11 @@ def formality_refused(target: str) -> InvalidParameter:
     return InvalidParameter(f"Target language '{target.upper()}' doesn't support formality.")
 
 
-async def _translations(
-    request: Request, key: str, asked: TranslateParameters, terms: StoredTerms
-) -> list[tuple[str, str]]:
+async def _translations(request: Request, asked: TranslateParameters, terms: StoredTerms) -> list[tuple[str, str]]:
     """Each translation with the language of its text. A text that is a term needs no model."""
     exact = {term.source: term.target for term in terms.terms}
     others = [text for text in asked.text if text.strip() not in exact]
-    outcome = await _translated(request, key, asked, others, terms) if others else None
+    outcome = await _translated(request, asked, others, terms) if others else None
     results = iter([] if outcome is None else outcome.results)
     found: list[tuple[str, str]] = []
     for index, text in enumerate(asked.text):
@@ -161,20 +160,19 @@ def _checked(result: Translation | Exception, index: int, asked: TranslateParame
 
 
 async def _translated(
-    request: Request, key: str, asked: TranslateParameters, texts: list[str], terms: StoredTerms
+    request: Request, asked: TranslateParameters, texts: list[str], terms: StoredTerms
 ) -> TranslateResult:
     """The translations; a form of address that is only preferred is left out where the model knows none."""
     options = _options(asked, terms.terms, FORMALITY[asked.formality])
-    outcome = await _run(request, key, asked, texts, options, terms.within)
+    outcome = await _run(request, asked, texts, options, terms.within)
     refused = any(isinstance(result, UnsupportedFormality) for result in outcome.results)
     if refused and asked.formality.startswith("prefer_"):
-        return await _run(request, key, asked, texts, _options(asked, terms.terms, None), terms.within)
+        return await _run(request, asked, texts, _options(asked, terms.terms, None), terms.within)
     return outcome
 
 
 async def _run(
     request: Request,
-    key: str,
     asked: TranslateParameters,
     texts: list[str],
     options: DecodingOptions,
@@ -183,13 +181,11 @@ async def _run(
     service = service_of(request)
     source, target = asked.source_lang or DETECT, asked.target_lang
 
-    def start() -> Coroutine[Any, Any, TranslateResult]:
-        return service.translate(
-            texts, source=source, target=target, options=options, caller=caller_of(request), waits=True, **within
-        )
-
+    work = service.translate(
+        texts, source=source, target=target, options=options, caller=caller_of(request), waits=True, **within
+    )
     try:
-        return await state_of(request).work.run((key, tuple(texts), source, target, options), start)
+        return await with_grace(work)
     except UnsupportedPair:
         raise not_supported("target_lang") from None
 

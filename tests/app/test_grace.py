@@ -1,18 +1,16 @@
-"""Work whose client has left: on ``/v2/translate`` it goes on for a while, and a repeated request joins it."""
+"""Work whose client has left: on ``/v2/translate`` it continues for a while, and a repeated request joins it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
-from app.http.compat.abandoned_work import AbandonedWork
-from app.http.compat.deepl import DeepLState
 from app.main import create_app
 from app.settings import Settings
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
@@ -52,14 +50,13 @@ class Request:
 
 
 @asynccontextmanager
-async def held(abandoned_s: float = 1000.0, **settings: Any) -> AsyncIterator[tuple[FastAPI, FakeTranslator]]:
+async def held(**settings: Any) -> AsyncIterator[tuple[FastAPI, FakeTranslator]]:
     """The application around a translator that waits in its first step; nothing of it ends by time."""
     translator = held_translator()
     settings = {**BUDGET, "deadline_s": 1000.0, **settings}
     bundles = FakeBundles(translator)
     app = create_app(Settings(**settings), bundles)
     app.state.service = ObservedService(Settings(**settings), bundles)
-    app.state.deepl = DeepLState(AbandonedWork(abandoned_s))
     await app.state.service.start()
     await app.state.service.wait_loaded()
     try:
@@ -75,23 +72,18 @@ async def begun(app: FastAPI, translator: FakeTranslator, **arguments: Any) -> R
     return request
 
 
-NOTHING_SHARED: dict[str, Any] = {"coalesce": "off", "cache_bytes": 0}
-
-
-@pytest.mark.parametrize("settings", [{}, NOTHING_SHARED], ids=["shared", "coalesce off, no cache"])
-async def test_a_repeated_request_joins_the_work_of_a_client_that_left(settings: dict[str, Any]) -> None:
-    async with held(**settings) as (app, translator):
+async def test_a_repeated_request_joins_the_work_of_a_client_that_left() -> None:
+    async with held() as (app, translator):
         await (await begun(app, translator)).leave()
         repeated = Request(app)
-        await eventually(lambda: len(app.state.deepl.work) == 1 and repeated.wire.incoming.empty())
+        await eventually(repeated.wire.incoming.empty)
         translator.step_gate.set()
         assert await repeated.texts() == ["ONE TWO", "THREE"]
         assert sum(translator.log.joins) == 2
-        assert len(app.state.deepl.work) == 0
 
 
 async def test_work_that_ends_while_nobody_waits_answers_the_repeated_request() -> None:
-    async with held(**NOTHING_SHARED) as (app, translator):
+    async with held() as (app, translator):
         await (await begun(app, translator)).leave()
         translator.step_gate.set()
         await eventually(lambda: app.state.service.engine.is_idle)
@@ -100,7 +92,7 @@ async def test_work_that_ends_while_nobody_waits_answers_the_repeated_request() 
 
 
 async def test_a_repeated_request_that_overtakes_the_disconnect_shares_the_work() -> None:
-    async with held(**NOTHING_SHARED) as (app, translator):
+    async with held() as (app, translator):
         first = await begun(app, translator)
         repeated = Request(app)
         await eventually(repeated.wire.incoming.empty)
@@ -110,19 +102,11 @@ async def test_a_repeated_request_that_overtakes_the_disconnect_shares_the_work(
         assert sum(translator.log.joins) == 2
 
 
-async def test_a_request_that_differs_does_not_join() -> None:
-    async with held(**NOTHING_SHARED) as (app, translator):
+async def test_abandoned_work_is_stopped_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.http.compat.grace.GRACE_S", 0.0)
+    async with held() as (app, translator):
         await (await begun(app, translator)).leave()
-        other = Request(app, {**BODY, "text": ["three"]})
-        translator.step_gate.set()
-        assert await other.texts() == ["THREE"]
-        assert sum(translator.log.joins) == 3
-
-
-async def test_abandoned_work_is_stopped_when_its_time_is_over() -> None:
-    async with held(abandoned_s=0.0) as (app, translator):
-        await (await begun(app, translator)).leave()
-        await eventually(lambda: len(app.state.deepl.work) == 0)
+        await eventually(lambda: len(app.state.service._requests) == 0)
         translator.step_gate.set()
         await eventually(lambda: app.state.service.engine.is_idle)
         labels = {"model": "fake", "outcome": "cancelled"}
@@ -145,64 +129,3 @@ async def test_draining_waits_for_abandoned_work_and_then_stops_it() -> None:
         assert not await app.state.service.drain(timeout_s=0.0)
         translator.step_gate.set()
         assert await app.state.service.drain(timeout_s=PATIENCE_S)
-        (work,) = app.state.deepl.work._works.values()
-        await eventually(work.task.done)
-
-
-async def test_work_that_failed_is_not_joined() -> None:
-    shared: AbandonedWork[str] = AbandonedWork(1000.0)
-    outcomes: list[str | Exception] = [RuntimeError("once"), "done"]
-
-    async def work() -> str:
-        outcome = outcomes.pop(0)
-        await asyncio.sleep(0)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    first = asyncio.create_task(shared.run("key", work))
-    await asyncio.sleep(0)
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    await eventually(lambda: len(outcomes) == 1)
-    await eventually(lambda: shared._works["key"].task.done())
-    assert await shared.run("key", work) == "done"
-    assert len(shared) == 0
-
-
-async def test_joined_work_is_no_longer_stopped() -> None:
-    shared: AbandonedWork[str] = AbandonedWork(1000.0)
-    ready = asyncio.Event()
-
-    async def work() -> str:
-        await ready.wait()
-        return "done"
-
-    first = asyncio.create_task(shared.run("key", work))
-    await asyncio.sleep(0)
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    expiry = shared._works["key"].expiry
-    assert expiry is not None and not expiry.cancelled()
-    second = asyncio.create_task(shared.run("key", work))
-    await asyncio.sleep(0)
-    assert expiry.cancelled()
-    ready.set()
-    assert await second == "done"
-
-
-async def test_an_error_reaches_all_that_wait() -> None:
-    shared: AbandonedWork[str] = AbandonedWork()
-
-    async def work() -> str:
-        await asyncio.sleep(0)
-        raise RuntimeError("for both")
-
-    async def wait(run: Awaitable[str]) -> None:
-        with pytest.raises(RuntimeError, match="for both"):
-            await run
-
-    await asyncio.gather(wait(shared.run("key", work)), wait(shared.run("key", work)))
-    assert len(shared) == 0

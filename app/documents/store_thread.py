@@ -1,0 +1,45 @@
+"""The thread of the store, whose functions would block the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cached_property
+from typing import ParamSpec, TypeVar
+
+from app.steady_pool import SteadyPool
+from app.storage import storage_errors
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class StoreThread:
+    """Calls functions of the store on one thread. No thread is started before the first one."""
+
+    @cached_property
+    def _thread(self) -> SteadyPool:
+        return SteadyPool(max_workers=1, thread_name_prefix="verso-documents")
+
+    async def run(self, function: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
+        """Call a function of the store; such calls are made one after the other.
+
+        Args:
+            function: The function.
+            arguments: Its arguments.
+            options: Its keyword arguments.
+
+        Raises:
+            StorageFull: There is no room left on the disk.
+            StorageUnavailable: The disk cannot be read or written.
+        """
+        with storage_errors():
+            return await asyncio.wrap_future(self._thread.submit(function, *arguments, **options))
+
+    def run_soon(self, function: Callable[_P, None], *arguments: _P.args, **options: _P.kwargs) -> None:
+        """As :meth:`run`, without waiting for it."""
+        self._thread.submit(function, *arguments, **options)
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._thread.shutdown(wait=False)

@@ -1,0 +1,170 @@
+"""Errors of the queue, the engine and the models that are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.errors.problems import ServiceError
+from model.languages import LanguagePairs
+
+
+class QueueFull(ServiceError, code="queue_full", status=429, title="Too many sentences are waiting", retry_after=True):
+    """Too many sentences are waiting for the model.
+
+    Args:
+        retry_after_s: Seconds until there is probably room again.
+        num_sentences: Sentences of this request.
+        num_waiting: Sentences that are waiting already.
+        bound: Sentences that may wait.
+    """
+
+    def __init__(self, retry_after_s: float, num_sentences: int = 0, num_waiting: int = 0, bound: int = 0) -> None:
+        super().__init__(
+            f"The queue is full: {num_waiting} of {bound} sentences are waiting, and the request has {num_sentences}; "
+            f"try again in {retry_after_s:.0f} s, or send less at once."
+        )
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineUnreachable(
+    ServiceError,
+    code="deadline_unreachable",
+    status=429,
+    title="The request would take too long at present",
+    retry_after=True,
+):
+    """A request would probably not be finished before its deadline, so it is not begun.
+
+    Args:
+        estimate_s: Estimated seconds until it would be finished.
+        within_s: Seconds until its deadline.
+        num_sentences: Its sentences.
+        retry_after_s: Seconds until it would probably be finished in time; None if it is too large at any time.
+    """
+
+    def __init__(self, estimate_s: float, within_s: float, num_sentences: int, retry_after_s: float | None) -> None:
+        advice = "send less at once"
+        if retry_after_s is not None:
+            advice = f"try again in {retry_after_s:.0f} s, or {advice}"
+        super().__init__(
+            f"The request has {num_sentences} sentences, which would take about {estimate_s:.1f} s, and "
+            f"{max(0.0, within_s):.1f} s are left until its deadline; {advice}."
+        )
+        self.estimate_s = estimate_s
+        self.retry_after_s = retry_after_s
+
+
+class NotReady(ServiceError, code="not_ready", status=503, title="The service is not ready", retry_after=True):
+    """The service does not take requests.
+
+    Args:
+        retry_after_s: Seconds until a retry may succeed.
+        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``no_thread`` or
+            ``no_process``.
+    """
+
+    def __init__(self, retry_after_s: float, reason: str) -> None:
+        meaning = {
+            "loading": "The model is still loading",
+            "empty": "No model is loaded",
+            "unloaded": "The model was unloaded before the request was finished",
+            "draining": "The service is shutting down and takes no new requests",
+            "failed": "The model could not be loaded or no longer works",
+            "stopped": "The service has stopped",
+            "no_thread": "The machine lets the service start no more threads",
+            "no_process": "The machine lets the service start no process to read documents",
+        }.get(reason, reason)
+        super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")
+        self.retry_after_s = retry_after_s
+        self.reason = reason
+
+
+class DeadlineExceeded(ServiceError, code="deadline_exceeded", status=504, title="The request took too long"):
+    """A request took longer than ``deadline_s`` seconds and was stopped."""
+
+    def __init__(self, deadline_s: float) -> None:
+        super().__init__(
+            f"The request was not finished within {deadline_s:g} s and was stopped; send less text at once, "
+            "use greedy decoding or a smaller beam, or try again when there is less load."
+        )
+
+
+class InferenceFailed(ServiceError, code="inference_failed", status=500, title="The model failed", show_detail=False):
+    """The model raised an unexpected error; the log has it."""
+
+    def __init__(self) -> None:
+        super().__init__("The model failed on this text; the operator finds the reason in the log.")
+
+
+class BundleNotFound(ServiceError, code="bundle_not_found", status=404, title="There is no such bundle"):
+    """There is no bundle ``file`` to load; ``there`` are those that exist."""
+
+    def __init__(self, file: str, there: Sequence[str]) -> None:
+        listed = ", ".join(there[:20]) or "none"
+        super().__init__(f"There is no bundle {file[:200]!r}; there are: {listed}.")
+
+
+class BundleOutside(
+    ServiceError, code="bundle_outside", status=422, title="The bundle lies outside of the folders allowed"
+):
+    """The bundle ``file`` is outside the folders that bundles may be loaded from; a bundle is a program."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(
+            f"The bundle {file[:200]!r} is outside the folders of the bundles configured (VERSO_MODELS, "
+            "VERSO_MODEL); put it there, or start with another folder."
+        )
+
+
+class BundleRefused(ServiceError, code="bundle_refused", status=422, title="The bundle cannot be served"):
+    """A bundle cannot be served: it is damaged, foreign, has another digest than expected, or needs another device.
+
+    The message is that of the error the bundle was refused with.
+    """
+
+
+class ModelAlreadyLoaded(ServiceError, code="model_already_loaded", status=409, title="A model of this name is loaded"):
+    """The bundle to load has the name of a model that is loaded."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"A model called {name!r} is loaded already; unload it first.")
+
+
+class UnknownModel(ServiceError, code="unknown_model", status=404, title="No such model is loaded"):
+    """The model ``name`` to unload is not among those ``loaded``."""
+
+    def __init__(self, name: str, loaded: Sequence[str]) -> None:
+        super().__init__(f"No model called {name[:200]!r} is loaded; loaded are: {', '.join(loaded) or 'none'}.")
+
+
+class LanguageNotDetected(
+    ServiceError, code="language_not_detected", status=422, title="The language could not be detected"
+):
+    """``source`` is ``auto``, and no loaded language is detected: none has the text's letters. ``pairs`` are loaded."""
+
+    def __init__(self, pairs: LanguagePairs) -> None:
+        super().__init__(
+            "The language of the text cannot be detected: it is none of the loaded ones, or no detector knows it; "
+            f"name it as source. Loaded: {pairs.describe()}."
+        )
+
+
+class DetectedPairNotServed(
+    ServiceError, code="detected_pair_not_served", status=422, title="The detected pair is not served"
+):
+    """``source`` is ``auto``, and no single pair translates from the detected language to the target.
+
+    Args:
+        language: The language detected.
+        confidence: The confidence in it, 0 to 1.
+        target: The target language, or None if none was named.
+        pairs: The loaded pairs.
+    """
+
+    def __init__(self, language: str, confidence: float, target: str | None, pairs: LanguagePairs) -> None:
+        wanted = "no target is named" if target is None else f"target is {target!r}"
+        super().__init__(
+            f"The text seems to be {language!r} (confidence {confidence:.2f}) and {wanted}: no single loaded pair "
+            f"fits. Name source and target; loaded: {pairs.describe()}."
+        )
+        self.language = language

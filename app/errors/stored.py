@@ -1,0 +1,132 @@
+"""Errors of stored glossaries and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.errors.problems import ServiceError
+
+
+class GlossaryNotFound(ServiceError, code="glossary_not_found", status=404, title="There is no such glossary"):
+    """No stored glossary has the id ``glossary_id``."""
+
+    def __init__(self, glossary_id: str) -> None:
+        super().__init__(f"There is no glossary {glossary_id[:100]!r}.")
+
+
+class GlossaryPairMissing(
+    ServiceError, code="glossary_pair_missing", status=422, title="The glossary has no terms for these languages"
+):
+    """A stored glossary has no terms, or those of several pairs, for the languages of a request.
+
+    Args:
+        source: The language of the text, or None if none was named.
+        target: The target language, or None if none was named.
+        pairs: The pairs that the glossary has terms for.
+    """
+
+    def __init__(self, source: str | None, target: str | None, pairs: Sequence[tuple[str, str]]) -> None:
+        listed = ", ".join(f"{one}-{other}" for one, other in pairs)
+        super().__init__(
+            f"No single dictionary of the glossary fits source {source!r}, target {target!r}; name one of: {listed}."
+        )
+
+
+class InvalidGlossary(
+    ServiceError, code="invalid_glossary", status=422, title="The terms of the glossary cannot be used"
+):
+    """The terms of a glossary cannot be stored, or not be used for a request; the message says why."""
+
+
+class GlossaryStoreFull(ServiceError, code="glossary_store_full", status=409, title="No more glossaries can be stored"):
+    """No more glossaries, or no more terms, can be stored; ``bound`` says how many."""
+
+    def __init__(self, bound: str) -> None:
+        super().__init__(f"The glossary cannot be stored: {bound}; delete some.")
+
+
+class DocumentTooLarge(ServiceError, code="document_too_large", status=413, title="The document is too large"):
+    """A document has more than ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The document is larger than {limit} bytes; send it in parts.")
+
+
+class UnsupportedDocument(
+    ServiceError, code="unsupported_document", status=415, title="Documents of this kind are not supported"
+):
+    """There is no format for a file whose name ends in ``suffix``; there are those in ``supported``."""
+
+    def __init__(self, suffix: str, supported: Sequence[str]) -> None:
+        given = f"ends in {suffix[:20]!r}" if suffix else "has no ending"
+        super().__init__(f"The name of the file {given}; supported are: {', '.join(supported)}.")
+
+
+class DocumentRefused(ServiceError, code="document_refused", status=422, title="The document cannot be translated"):
+    """A document is broken, dangerous, or of another kind than its name says; the message says which."""
+
+
+class DocumentTooComplex(ServiceError, code="document_too_complex", status=422, title="The document is too complex"):
+    """Reading or writing a document takes more memory or time than is allowed for its size.
+
+    Args:
+        reason: What is too much, or what happened; None if the process of the file ended without an answer.
+    """
+
+    def __init__(self, reason: str | None = None) -> None:
+        what = reason or "Reading or writing the document takes more memory or time than is allowed for its size"
+        super().__init__(f"{what}; divide it, or save it in a simpler form.")
+        self.reason = reason
+
+
+class DocumentsFull(
+    ServiceError, code="documents_full", status=429, title="Too many documents are kept", retry_after=True
+):
+    """As many documents are kept as may be.
+
+    Args:
+        bound: How many those are.
+        retry_after_s: Seconds until the first of them is deleted.
+        is_of_key: Whether the bound is that of one key.
+    """
+
+    def __init__(self, bound: int, retry_after_s: float, is_of_key: bool = False) -> None:
+        advice = f"delete one that is no longer needed, or try again in {retry_after_s:.0f} s"
+        if not bound:
+            advice = "the operator has switched documents off"
+        noun = "document" if bound == 1 else "documents"
+        whose = " of this key" if is_of_key else ""
+        super().__init__(f"The limit of {bound} stored {noun}{whose} is reached; {advice}.")
+        self.retry_after_s = retry_after_s
+
+
+class DocumentNotFound(ServiceError, code="document_not_found", status=404, title="There is no such document"):
+    """There is no document with the id ``given``."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(f"There is no document {given[:64]!r}; documents are deleted after a day.")
+
+
+class DocumentNotDone(ServiceError, code="document_not_done", status=409, title="The document is not translated yet"):
+    """The result of a document is asked for, which has the status ``status``."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(f"The document's status is {status!r}; with partial=true you get what is translated so far.")
+
+
+class StorageFull(ServiceError, code="storage_full", status=507, title="There is no room left on the disk"):
+    """The disk cannot hold any more documents or glossaries."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no room left on the disk; delete what is no longer needed, or try again later.")
+
+
+class StorageUnavailable(
+    ServiceError, code="storage_unavailable", status=503, title="The disk cannot be used", retry_after=True
+):
+    """Documents or glossaries cannot be read or written; the log has the reason."""
+
+    retry_after_s = 30.0
+
+    def __init__(self) -> None:
+        super().__init__("Documents and glossaries cannot be read or written now; try again in 30 s.")
