@@ -25,6 +25,7 @@ from app.errors import (
     UnknownModel,
 )
 from app.serving.detection import Detection
+from app.serving.request import TranslationRequest
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -110,16 +111,16 @@ def test_texts_that_need_no_model_name_no_model() -> None:
 def test_attention_detects_the_language_too() -> None:
     async def test() -> None:
         async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-            arguments: dict[str, Any] = {"source": "auto", "options": options(), "target_text": None}
-            outcome = await service.attention("der Hund", **arguments, target="en")
+            request = TranslationRequest(["der Hund"], "auto", "en", options())
+            outcome = await service.attention(request)
             assert outcome.model == "fake"
             assert outcome.detected == Detection("de", 0.9, ("de",))
             for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
                 with pytest.raises(error):
-                    await service.attention(text, **arguments, target="en")
+                    await service.attention(replace(request, texts=[text]))
             for text in ("12", "слово"):
                 with pytest.raises(Exception, match="cannot be detected"):
-                    await service.attention(text, **arguments, target="en")
+                    await service.attention(replace(request, texts=[text]))
 
     def options() -> Any:
         from model.decoding.options import DecodingOptions

@@ -17,6 +17,7 @@ from app.engine.estimate import Pace
 from app.engine.scheduler import ModelRequest, Scheduler
 from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import Detection, LanguageDetector
+from app.serving.request import TranslationRequest
 from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
@@ -73,11 +74,11 @@ async def ask(
 ) -> TranslateResult:
     arguments: dict[str, Any] = {"source": None, "target": "de", **fields}
     requested = {name: arguments.pop(name) for name in ("return_alignment", "return_confidence") if name in arguments}
-    return await service.translate(texts, options=replace(options, **requested), **arguments)
+    return await service.translate(TranslationRequest(texts, options=replace(options, **requested), **arguments))
 
 
 async def look(service: TranslationService, text: str, target: str = "de") -> Attention:
-    outcome = await service.attention(text, source=None, target=target, options=GREEDY, target_text=None)
+    outcome = await service.attention(TranslationRequest([text], None, target, GREEDY))
     return outcome.attention
 
 
@@ -382,16 +383,16 @@ def test_the_event_loop_is_free_while_the_model_works() -> None:
 def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
     async def test() -> None:
         async with service_of(FakeTranslator()) as service:
-            arguments: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
-            found = await service.attention("two words", **arguments)
+            request = TranslationRequest(["two words"], None, "de", GREEDY)
+            found = await service.attention(request)
             assert (found.attention.translation, found.model) == ("TWO WORDS", "fake")
             assert found.attention.steps is None
-            found = await service.attention("two words", **arguments, steps=AttentionHead("cross", 0, 1))
+            found = await service.attention(request, steps=AttentionHead("cross", 0, 1))
             assert found.attention.steps is not None and list(found.attention.steps) == ["weights"]
             with pytest.raises(InferenceFailed):
-                await service.attention("boom", **arguments)
+                await service.attention(replace(request, texts=["boom"]))
             with pytest.raises(UnsupportedPair):
-                await service.attention("x", **{**arguments, "target": "fr"})
+                await service.attention(replace(request, target="fr"))
 
     run(test)
 
@@ -430,7 +431,7 @@ def test_input_errors_of_attention_keep_their_kind(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(translator, "attention", refuse)
         async with service_of(translator) as service:
             with pytest.raises(SeveralSentences):
-                await service.attention("a", source=None, target="de", options=GREEDY, target_text=None)
+                await service.attention(TranslationRequest(["a"], None, "de", GREEDY))
 
     run(test)
 
@@ -864,7 +865,7 @@ def test_interactive_callers_are_answered_before_bulk_callers() -> None:
                 answered.append(text)
 
             async def streams(text: str, caller: Caller) -> None:
-                stream = service.stream([text], source=None, target="de", options=GREEDY, caller=caller)
+                stream = service.stream(TranslationRequest([text], None, "de", GREEDY, caller))
                 async with aclosing(stream) as events:
                     async for _ in events:
                         pass
@@ -895,7 +896,7 @@ def test_a_request_is_refused_for_its_deadline_unless_it_waits(monkeypatch: pyte
             with pytest.raises(DeadlineUnreachable):
                 await ask(service, "a")
             with pytest.raises(DeadlineUnreachable):
-                await anext(service.stream(["a"], source=None, target="de", options=GREEDY))
+                await anext(service.stream(TranslationRequest(["a"], None, "de", GREEDY)))
             assert texts_of(await ask(service, "a", waits=True)) == ["A"]
 
     run(test)
