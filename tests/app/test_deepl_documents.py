@@ -170,4 +170,4 @@ async def test_documents_beyond_the_bounds_are_refused() -> None:
     async with serving(max_documents=1, max_document_bytes=1000) as client:
         assert message(await upload(client, b"a" * 1001), 413)
         assert (await upload(client)).status_code == 200
-        assert "1 documents" in message(await upload(client), 456)
+        assert "1 stored documents" in message(await upload(client), 456)
