@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -28,7 +28,7 @@ from app.http.route_table import Application, RouteTable
 from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
 from app.http.stored_terms import TermSearches
 from app.models.bundles import BundleFiles, BundleSource
-from app.serving.protocol import TranslationBackend
+from app.serving.backend import TranslationBackend
 from app.serving.service import TranslationService
 from app.settings import NO_PROXIES, Settings
 from app.storage import check_data_folder
@@ -63,7 +63,7 @@ _ADMIN_TAG = {"name": "administration", "description": "For the operator, with t
 def create_app(
     settings: Settings,
     bundles: BundleSource | None = None,
-    connect: Callable[[Metrics], TranslationBackend] | None = None,
+    connect: Callable[[Metrics], TranslationBackend[Any]] | None = None,
 ) -> Application:
     """The service as an ASGI application.
 
@@ -84,7 +84,7 @@ def create_app(
     """
     app_metrics = Metrics()
     tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
-    service: TranslationBackend
+    service: TranslationBackend[Any]
     if connect is None:
         service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
     else:
@@ -155,28 +155,28 @@ def create_app(
     at_root = settings.compat == "libretranslate"
     describe_on_request(app, settings, [libretranslate.describe_shared_path] if at_root else [])
     # From the innermost to the outermost.
-    entrance: ASGIApp = RouteTable(app.routed(), native_routers)
-    entrance = DisconnectWatcher(entrance)
+    stack: ASGIApp = RouteTable(app.routed(), native_routers)
+    stack = DisconnectWatcher(stack)
     if accounts is not None:
-        entrance = AccountHeaders(entrance)
+        stack = AccountHeaders(stack)
     if at_root:
-        entrance = libretranslate.LibreTranslateAtRoot(entrance, settings.max_body_bytes)
-    entrance = BodyBudget(entrance, settings.max_received_bytes)  # around all that reads bodies
-    entrance = OriginGuard(entrance, _hosts(settings, is_local=connect is None), settings.origins)
+        stack = libretranslate.LibreTranslateAtRoot(stack, settings.max_body_bytes)
+    stack = BodyBudget(stack, settings.max_received_bytes)  # around all that reads bodies
+    stack = OriginGuard(stack, _hosts(settings, is_local=connect is None), settings.origins)
     if settings.root_path:
-        entrance = RootPath(entrance, settings.root_path)
+        stack = RootPath(stack, settings.root_path)
     if settings.origins:
-        entrance = CORSMiddleware(
-            entrance,
+        stack = CORSMiddleware(
+            stack,
             allow_origins=settings.origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
             expose_headers=["Retry-After", "X-Request-ID", "RateLimit", "RateLimit-Policy"],
         )
-    entrance = RequestRecorder(entrance, app_metrics, lambda: app.state.service.state == "draining", tracing)
+    stack = RequestRecorder(stack, app_metrics, lambda: app.state.service.state == "draining", tracing)
     if settings.trusted_proxies != NO_PROXIES:
-        entrance = ProxyHeadersMiddleware(entrance, settings.trusted_proxies)  # type: ignore[arg-type, assignment]
-    app.entrance = entrance
+        stack = ProxyHeadersMiddleware(stack, settings.trusted_proxies)  # type: ignore[arg-type, assignment]
+    app.middleware_stack = stack
     return app
 
 

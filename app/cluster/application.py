@@ -76,7 +76,7 @@ class IngressDeployment:
         configure_logging(self._settings.log_level)
         settings, engines = self._settings, self._engines
         app = create_app(settings, connect=lambda metrics: RemoteTranslations(settings, metrics, engines))
-        app.entrance = _OneRequestId(app.entrance)
+        app.middleware_stack = _OneRequestId(app.middleware_stack)
         return app
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.serving.text_job import TranslateResult
-from app.serving.text_stream import StreamedSentence, StreamedText
+from app.serving.text_translation import StreamedSentence, StreamedText
 from model.artifacts.manifest import Manifest
 
 Streamed = StreamedSentence | StreamedText | TranslateResult
@@ -51,7 +51,7 @@ class ReplicaLost(Exception):
 class Engine(Protocol):
     """The replicas of one engine: each call goes to one of them."""
 
-    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+    async def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of a replica; the call is withdrawn if the awaiting task is cancelled.
 
         Raises:
@@ -59,7 +59,7 @@ class Engine(Protocol):
         """
         ...
 
-    def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncGenerator[Streamed | Refusal, None]:
+    def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Streamed | Refusal, None]:
         """As :meth:`call`, for a method that yields; close the generator in any case.
 
         Raises:

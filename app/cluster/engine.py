@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
 
 from app.cluster.calls import Refusal, RemoteModel, Streamed
 from app.cluster.options import settings_of_engine
 from app.cluster.scaling import SENTENCES
 from app.errors import ServiceError
 from app.models.bundles import BundleFiles, BundleSource
+from app.serving.request import TranslationRequest
 from app.serving.service import TranslationService
 from app.serving.text_job import AttentionResult, TranslateResult
 from app.telemetry.metrics import Metrics
 from model.errors import ModelError
+from model.network.heads import AttentionHead
 
 
 class EngineReplica:
@@ -68,25 +69,27 @@ class EngineReplica:
         """The metrics of this process."""
         return self._metrics.render()
 
-    async def translate(self, texts: list[str], **options: Any) -> TranslateResult | Refusal:
+    async def translate(self, request: TranslationRequest) -> TranslateResult | Refusal:
         """See :meth:`app.serving.service.TranslationService.translate`."""
         try:
-            return await self._service.translate(texts, **options)
+            return await self._service.translate(request)
         except (ServiceError, ModelError) as error:
             return Refusal(error)
 
-    async def stream(self, texts: list[str], **options: Any) -> AsyncGenerator[Streamed | Refusal, None]:
+    async def stream(self, request: TranslationRequest) -> AsyncGenerator[Streamed | Refusal, None]:
         """See :meth:`app.serving.service.TranslationService.stream`."""
         try:
-            async with aclosing(self._service.stream(texts, **options)) as found:
-                async for one in found:
-                    yield one
+            async with aclosing(self._service.stream(request)) as elements:
+                async for element in elements:
+                    yield element
         except (ServiceError, ModelError) as error:
             yield Refusal(error)
 
-    async def attention(self, text: str, **options: Any) -> AttentionResult | Refusal:
+    async def attention(
+        self, request: TranslationRequest, target_text: str | None, steps: AttentionHead | None
+    ) -> AttentionResult | Refusal:
         """See :meth:`app.serving.service.TranslationService.attention`."""
         try:
-            return await self._service.attention(text, **options)
+            return await self._service.attention(request, target_text, steps)
         except (ServiceError, ModelError) as error:
             return Refusal(error)

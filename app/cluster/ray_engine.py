@@ -35,18 +35,18 @@ class RayEngine:
         self._handle = handle
         self._streaming = handle.options(stream=True)
 
-    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+    async def call(self, method: str, *arguments: Any) -> Any:
         """See :meth:`app.cluster.calls.Engine.call`."""
         try:
-            return await getattr(self._handle, method).remote(*arguments, **options)
+            return await getattr(self._handle, method).remote(*arguments)
         except _LOST as error:
             raise ReplicaLost from error
         except DeploymentUnavailableError as error:
             raise NotReady(5.0, "failed") from error
 
-    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncGenerator[Streamed | Refusal, None]:
+    async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Streamed | Refusal, None]:
         """See :meth:`app.cluster.calls.Engine.stream`."""
-        arriving = getattr(self._streaming, method).remote(*arguments, **options)
+        arriving = getattr(self._streaming, method).remote(*arguments)
         ended = False
         try:
             async for one in arriving:

@@ -6,24 +6,23 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from app.cluster.calls import Engine, Refusal, RemoteModel, ReplicaLost
-from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.errors import NotReady
 from app.models.registry import Registry
+from app.serving.backend import TranslationBackend
 from app.serving.detection import LanguageDetector
-from app.serving.lifecycle import ServiceLifecycle, elements_of
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
-from app.serving.text_job import AttentionResult, TextResult, TranslateResult, answer_without_model
-from app.serving.text_stream import StreamedSentence, StreamedText
+from app.serving.request import TranslationRequest
+from app.serving.text_job import AttentionResult, TextResult, Times, TranslateResult, answer_without_model
+from app.serving.text_translation import Deliver, StreamedSentence, StreamedText
 from app.settings import Settings
 from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions
 from model.network.heads import AttentionHead
 
 logger = logging.getLogger("app.cluster")
@@ -59,7 +58,7 @@ class _Part:
     numbers: list[int]
 
 
-class RemoteTranslations(ServiceLifecycle[RemoteModel]):
+class RemoteTranslations(TranslationBackend[RemoteModel]):
     """The service behind the routes of an ingress. Its methods belong to the event loop.
 
     Args:
@@ -78,9 +77,8 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         clock: Callable[[], float] = time.monotonic,
         detector: LanguageDetector | None = None,
     ) -> None:
-        super().__init__(settings, metrics, SteadyPool(max_workers=1, thread_name_prefix="verso-detect"))
+        super().__init__(settings, metrics, SteadyPool(max_workers=1, thread_name_prefix="verso-detect"), clock)
         self._engines = engines
-        self._clock = clock
         self._described: dict[str, list[RemoteModel]] = {}
         self._detector = detector or LanguageDetector()
         self._adopt([])
@@ -99,175 +97,115 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
             self._watching.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def translate(
+    async def _translate_chosen(
         self,
-        texts: Sequence[str],
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
-        caller: Caller = UNKNOWN_CALLER,
-        waits: bool = False,
-        within_s: float | None = None,
-    ) -> TranslateResult:
-        """See :meth:`app.serving.service.TranslationService.translate`."""
-        began = self._clock()
-        if waits:
-            await self._wait_for_models()
-        with self._counted():
-            async with self._deadline(within_s) as timeout:
-                choices = await self._chooser.choose(texts, source, target, options)
-                parts = _parts(choices)
-                some_model = self._registry.names[0]
-                answers = await _all(
-                    self._ask(
-                        part.choice.model.engine,
-                        timeout,
-                        "translate",
-                        [texts[number] for number in part.numbers],
-                        source=part.choice.source,
-                        target=part.choice.target,
-                        options=options,
-                        caller=caller,
-                        waits=waits,
-                    )
-                    for part in parts
-                )
-        results = _without_model(texts, choices, options)
-        for part, answer in zip(parts, answers, strict=True):
-            for number, text in zip(part.numbers, answer.texts, strict=True):
-                results[number] = _as_detected(text, choices[number])
-        return TranslateResult.of(
-            [results[number] for number in range(len(texts))],
-            some_model,
-            queue_ms=max((answer.queue_ms for answer in answers), default=0.0),
-            decode_ms=max((answer.decode_ms for answer in answers), default=0.0),
-            total_ms=(self._clock() - began) * 1000,
-        )
+        request: TranslationRequest,
+        choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception],
+        timeout: asyncio.Timeout,
+        deliver: Deliver | None,
+    ) -> tuple[list[TextResult], Times]:
+        """See :class:`app.serving.backend.TranslationBackend`.
 
-    async def stream(
-        self,
-        texts: Sequence[str],
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
-        caller: Caller = UNKNOWN_CALLER,
-        within_s: float | None = None,
-    ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
-        """See :meth:`app.serving.service.TranslationService.stream`.
-
-        If a replica ends, another one translates the texts that are not finished, and what was delivered already is
-        left out.
+        If a replica ends, another one translates the texts that are not finished; of a stream, what was delivered
+        already is left out.
         """
-        began = self._clock()
+        results: dict[int, TextResult] = {}
 
-        async def produce(deliver: Callable[[StreamedSentence | StreamedText | TranslateResult], None]) -> None:
-            queue_ms = decode_ms = 0.0
-            with self._counted():
-                async with self._deadline(within_s) as timeout:
-                    choices = await self._chooser.choose(texts, source, target, options)
-                    some_model = self._registry.names[0]
-                    results: dict[int, TextResult] = {}
-                    for part in _parts(choices):
-                        how = {"options": options, "caller": caller}
-                        async with aclosing(self._stream_part(part, texts, timeout, how)) as found:
-                            async for one in found:
-                                if isinstance(one, TranslateResult):
-                                    queue_ms, decode_ms = queue_ms or one.queue_ms, decode_ms + one.decode_ms
-                                    continue
-                                if isinstance(one, StreamedText):
-                                    one = StreamedText(one.text, _as_detected(one.result, choices[one.text]))
-                                    results[one.text] = one.result
-                                deliver(one)
-                    for number, result in _without_model(texts, choices, options).items():
-                        results[number] = result
-                        deliver(StreamedText(number, result))
-            deliver(
-                TranslateResult.of(
-                    [results[number] for number in range(len(texts))],
-                    some_model,
-                    queue_ms=queue_ms,
-                    decode_ms=decode_ms,
-                    total_ms=(self._clock() - began) * 1000,
-                )
-            )
+        def finish(index: int, result: TextResult) -> None:
+            # The language that this process has detected: a replica does not detect.
+            choice = choices[index]
+            detected = choice.detected if isinstance(choice, ModelChoice) else None
+            results[index] = result if detected is None else replace(result, detected=detected)
+            if deliver is not None:
+                deliver(StreamedText(index, results[index]))
 
-        async with aclosing(elements_of(produce)) as elements:
-            async for element in elements:
-                yield element
+        times = await _all(self._translate_part(part, request, timeout, finish, deliver) for part in _parts(choices))
+        for index, (text, choice) in enumerate(zip(request.texts, choices, strict=True)):
+            if not isinstance(choice, ModelChoice):
+                finish(index, answer_without_model(text, choice, request.options))
+        longest = Times(
+            max((one.queue_s for one in times), default=0.0), max((one.decode_s for one in times), default=0.0)
+        )
+        return [results[index] for index in range(len(request.texts))], longest
 
-    async def attention(
+    async def _attention(
         self,
-        text: str,
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
+        request: TranslationRequest,
+        choice: ModelChoice[RemoteModel],
+        timeout: asyncio.Timeout,
         target_text: str | None,
-        steps: AttentionHead | None = None,
-        within_s: float | None = None,
+        steps: AttentionHead | None,
     ) -> AttentionResult:
-        """See :meth:`app.serving.service.TranslationService.attention`."""
-        with self._counted():
-            async with self._deadline(within_s) as timeout:
-                (choice,) = await self._chooser.choose([text], source, target, options)
-                if not isinstance(choice, ModelChoice):
-                    raise choice if isinstance(choice, Exception) else self._chooser.refused(text, target, choice)
-                result: AttentionResult = await self._ask(
-                    choice.model.engine,
-                    timeout,
-                    "attention",
-                    text,
-                    source=choice.source,
-                    target=choice.target,
-                    options=options,
-                    target_text=target_text,
-                    steps=steps,
-                )
-                return replace(result, detected=choice.detected)
+        request = replace(request, source=choice.source, target=choice.target)
+        result: AttentionResult = await self._call(
+            choice.model.engine, timeout, "attention", request, target_text, steps
+        )
+        return replace(result, detected=choice.detected)
 
-    async def _ask(self, engine: str, timeout: asyncio.Timeout, method: str, *arguments: Any, **options: Any) -> Any:
-        """The result of a call. If a replica ends before it has answered, another one is asked."""
+    async def _call(
+        self, engine: str, timeout: asyncio.Timeout, method: str, request: TranslationRequest, *arguments: Any
+    ) -> Any:
+        """The result of a call. If a replica ends before it has answered, another one is called."""
         retries = _Retries(engine, self._metrics)
         while True:
             try:
-                result = await self._engines[engine].call(
-                    method, *arguments, **options, within_s=_seconds_left(timeout)
-                )
-                return _checked(result)
+                request = replace(request, within_s=_seconds_left(timeout))
+                return _checked(await self._engines[engine].call(method, request, *arguments))
             except (ReplicaLost, NotReady) as error:
                 await retries.pause(error)
 
+    async def _translate_part(
+        self,
+        part: _Part,
+        request: TranslationRequest,
+        timeout: asyncio.Timeout,
+        finish: Callable[[int, TextResult], None],
+        deliver: Deliver | None,
+    ) -> Times:
+        """Translate the texts of one model; ``finish`` is called with each index and result."""
+        request = replace(request, source=part.choice.source, target=part.choice.target)
+        if deliver is not None:
+            return await self._stream_part(part, request, timeout, finish, deliver)
+        texts = [request.texts[number] for number in part.numbers]
+        answer: TranslateResult = await self._call(
+            part.choice.model.engine, timeout, "translate", replace(request, texts=texts)
+        )
+        for number, result in zip(part.numbers, answer.texts, strict=True):
+            finish(number, result)
+        return Times(answer.queue_ms / 1000, answer.decode_ms / 1000)
+
     async def _stream_part(
-        self, part: _Part, texts: Sequence[str], timeout: asyncio.Timeout, how: Mapping[str, Any]
-    ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
-        """Stream some texts, each sentence once, however many replicas end meanwhile."""
+        self,
+        part: _Part,
+        request: TranslationRequest,
+        timeout: asyncio.Timeout,
+        finish: Callable[[int, TextResult], None],
+        deliver: Deliver,
+    ) -> Times:
+        """As :meth:`_translate_part`, delivering each sentence once, however many replicas end meanwhile."""
         engine = self._engines[part.choice.model.engine]
-        pair = {"source": part.choice.source, "target": part.choice.target}
         next_sentence = dict.fromkeys(part.numbers, 0)  # the next sentence of each text that is not finished
         retries = _Retries(part.choice.model.engine, self._metrics)
         while next_sentence:
             numbers = list(next_sentence)
-            asked = [texts[number] for number in numbers]
+            texts = [request.texts[number] for number in numbers]
             try:
-                arriving = engine.stream("stream", asked, **pair, **how, within_s=_seconds_left(timeout))
-                async with aclosing(arriving) as found:
-                    async for item in found:
-                        one = _checked(item)
-                        if isinstance(one, TranslateResult):
-                            yield one
-                        elif isinstance(one, StreamedText):
-                            number = numbers[one.text]
+                arriving = engine.stream("stream", replace(request, texts=texts, within_s=_seconds_left(timeout)))
+                async with aclosing(arriving) as items:
+                    async for item in items:
+                        element = _checked(item)
+                        if isinstance(element, TranslateResult):
+                            return Times(element.queue_ms / 1000, element.decode_ms / 1000)
+                        number = numbers[element.text]
+                        if isinstance(element, StreamedText):
                             del next_sentence[number]
-                            yield StreamedText(number, one.result)
-                        elif one.index >= next_sentence[numbers[one.text]]:  # sentences of a text arrive in order
-                            number = numbers[one.text]
-                            next_sentence[number] = one.index + 1
-                            yield StreamedSentence(number, one.index, one.translated)
-                return
+                            finish(number, element.result)
+                        elif element.index >= next_sentence[number]:  # sentences of a text arrive in order
+                            next_sentence[number] = element.index + 1
+                            deliver(StreamedSentence(number, element.index, element.translated))
             except (ReplicaLost, NotReady) as error:
                 await retries.pause(error)
+        return Times(0.0, 0.0)  # the replica was lost after the last text
 
     async def _watch(self) -> None:
         """Ask the engines for their models, again and again."""
@@ -300,9 +238,10 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         self._metrics.models_changed(len(registry))
 
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _admitted(self) -> Iterator[contextlib.ExitStack]:
         self._require("ready")
-        yield
+        with contextlib.ExitStack() as used:
+            yield used
 
     async def _metrics_elsewhere(self) -> dict[str, bytes]:
         """The metrics of all engine replicas."""
@@ -369,23 +308,6 @@ def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception]) 
             key = (choice.model.engine, choice.source, choice.target)
             parts.setdefault(key, _Part(choice, [])).numbers.append(number)
     return list(parts.values())
-
-
-def _without_model(
-    texts: Sequence[str], choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception], options: DecodingOptions
-) -> dict[int, TextResult]:
-    """The results of the texts that go through no model."""
-    return {
-        number: answer_without_model(text, choice, options)
-        for number, (text, choice) in enumerate(zip(texts, choices, strict=True))
-        if not isinstance(choice, ModelChoice)
-    }
-
-
-def _as_detected(text: TextResult, choice: ModelChoice[RemoteModel] | Unchanged | Exception) -> TextResult:
-    """A result with the language that the ingress has detected; the replica was told the language."""
-    detected = choice.detected if isinstance(choice, ModelChoice) else None
-    return text if detected is None else replace(text, detected=detected)
 
 
 async def _all(calls: Iterator[Any]) -> list[Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
-from app.serving.protocol import TranslationBackend
+from app.serving.backend import TranslationBackend
+from app.serving.request import TranslationRequest
 from model.decoding.options import DecodingOptions
 
 BATCH_SENTENCES = 16
@@ -41,7 +43,13 @@ class Job:
     """
 
     def __init__(
-        self, service: TranslationBackend, source: str, target: str, options: DecodingOptions, owner: str, store: Store
+        self,
+        service: TranslationBackend[Any],
+        source: str,
+        target: str,
+        options: DecodingOptions,
+        owner: str,
+        store: Store,
     ) -> None:
         self._service = service
         self._caller = Caller(owner or NOBODY, Priority.BULK)
@@ -82,12 +90,10 @@ class Job:
         """The translations of units of one format, or why there are none."""
         while True:
             try:
+                options = replace(self._options, format=units[0].format)
+                texts = [unit.text for unit in units]
                 result = await self._service.translate(
-                    [unit.text for unit in units],
-                    source=self._source,
-                    target=self._target,
-                    options=replace(self._options, format=units[0].format),
-                    caller=self._caller,
+                    TranslationRequest(texts, self._source, self._target, options, self._caller)
                 )
             except (DeadlineExceeded, LimitExceeded, DeadlineUnreachable) as error:
                 if error.retry_after_s is None:

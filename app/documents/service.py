@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
 from app.documents.file_process import FileProcess
@@ -33,8 +33,9 @@ from app.errors import (
     StorageFull,
     StorageUnavailable,
 )
+from app.serving.backend import TranslationBackend
 from app.serving.detection import MAX_CHARACTERS
-from app.serving.protocol import TranslationBackend
+from app.serving.request import TranslationRequest
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
 from model.text.glossary import Glossary
@@ -66,7 +67,7 @@ class DocumentService:
     """
 
     def __init__(
-        self, settings: Settings, translation: TranslationBackend, clock: Callable[[], float] = time.time
+        self, settings: Settings, translation: TranslationBackend[Any], clock: Callable[[], float] = time.time
     ) -> None:
         self._settings = settings
         self._translation = translation
@@ -309,7 +310,7 @@ class DocumentService:
         if pair[0] == pair[1]:
             return pair  # it comes back unchanged
         # Options that a model does not have are refused now, and not when the document's turn comes.
-        result = await self._translation.translate([""], source=pair[0], target=pair[1], options=options)
+        result = await self._translation.translate(TranslationRequest([""], *pair, options))
         for found in result.results:
             if isinstance(found, Exception):
                 raise found

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.documents.document import KEPT_S, OPTIONS, Document
 from app.documents.file_process import FileProcess
@@ -21,7 +21,7 @@ from app.documents.formats.table import format_of
 from app.documents.job import Job, Suspended
 from app.documents.store_thread import StoreThread
 from app.errors import DocumentTooComplex, NotReady, StorageFull, StorageUnavailable, problem_for
-from app.serving.protocol import TranslationBackend
+from app.serving.backend import TranslationBackend
 from model.languages import plain_code
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Worker:
     def __init__(
         self,
         store: DocumentStore,
-        translation: TranslationBackend,
+        translation: TranslationBackend[Any],
         store_thread: StoreThread,
         clock: Callable[[], float],
     ) -> None:

@@ -90,7 +90,6 @@ class EngineBridge:
         timeout: asyncio.Timeout,
         caller: Caller = UNKNOWN_CALLER,
         admission: Admission = Admission.REFUSE,
-        until: float | None = None,
     ) -> Arriving:
         """As :meth:`decode`, each outcome as soon as there is one.
 
@@ -99,14 +98,13 @@ class EngineBridge:
             timeout: The caller's deadline.
             caller: The caller.
             admission: As for :meth:`decode`.
-            until: The time of the loop after which no more outcomes are waited for; None for no such time.
 
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences do not fit into the queue.
             DeadlineUnreachable: They are refused for their deadline.
         """
-        return Arriving(self._shared, requests, caller, _seconds_left(timeout), admission, until)
+        return Arriving(self._shared, requests, caller, _seconds_left(timeout), admission)
 
     async def call(
         self,
@@ -174,7 +172,6 @@ class Arriving:
         caller: The caller.
         within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
         admission: Whether the sentences may be refused.
-        until: The time of the loop after which no more outcomes are waited for; None for no such time.
     """
 
     def __init__(
@@ -184,7 +181,6 @@ class Arriving:
         caller: Caller,
         within_s: float | None,
         admission: Admission,
-        until: float | None,
     ) -> None:
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[tuple[int, Outcome]] = asyncio.Queue()
@@ -195,26 +191,16 @@ class Arriving:
 
         self._shared = shared
         self._arrived = arrived
-        self._until = until
-        self.is_over = False
-        """Whether outcomes are no longer waited for, because of ``until``."""
         self._pending = shared.submit(requests, lambda: None, deliver, caller, within_s, admission)
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, Outcome]]:
-        """The index of each sentence and its outcome, as long as outcomes are waited for.
+        """The index of each sentence and its outcome.
 
         Raises:
             Dropped: The engine has stopped.
         """
         for _ in range(self._pending.num_sentences):
-            try:
-                async with asyncio.timeout_at(self._until) as waiting:
-                    index, outcome = await self._arrived.get()
-            except TimeoutError:
-                if not waiting.expired():
-                    raise
-                self.is_over = True
-                return
+            index, outcome = await self._arrived.get()
             if isinstance(outcome, Dropped):
                 raise outcome
             yield index, outcome

@@ -140,10 +140,10 @@ def owner_of(request: Request) -> str | None:
     return NOBODY if key is None else key.id
 
 
-async def counted(
+async def metered(
     request: Request,
     texts: Sequence[str],
-    asked: object,
+    body: object,
     run: Callable[[], Awaitable[_Result]],
     answered: Callable[[_Result], int] | None = None,
 ) -> _Result:
@@ -152,7 +152,7 @@ async def counted(
     Args:
         request: The request.
         texts: Its texts.
-        asked: All that it asks for; its ``repr`` tells it from another request with the same ``Idempotency-Key``.
+        body: All that it asks for; its ``repr`` tells it from another request with the same ``Idempotency-Key``.
         run: Does the work.
         answered: The number of characters that were answered; of all texts unless given.
 
@@ -163,7 +163,7 @@ async def counted(
     if key is None:
         return await run()
     await _hold_sentences(request, key, texts)
-    async with await charge_of(request, asked) as charge:
+    async with await charge_of(request, body) as charge:
         await charge.reserve(sum(map(len, texts)))
         result = await run()
         if answered is not None:
@@ -171,14 +171,14 @@ async def counted(
     return result
 
 
-async def counted_document(
-    request: Request, asked: object, content: bytes, add: Callable[[Sender], Awaitable[_Result]]
+async def metered_document(
+    request: Request, body: object, content: bytes, add: Callable[[Sender], Awaitable[_Result]]
 ) -> _Result:
     """Take in a document, and count its characters for the request's key before its translation begins.
 
     Args:
         request: The request.
-        asked: All that it asks for but the file's bytes, as for :func:`counted`.
+        body: All that it asks for but the file's bytes, as for :func:`metered`.
         content: The file.
         add: Takes the document in.
 
@@ -188,16 +188,16 @@ async def counted_document(
     owner, key = owner_of(request), key_of(request)
     if key is None:
         return await add(Sender(owner))
-    async with await charge_of(request, asked, content) as charge:
+    async with await charge_of(request, body, content) as charge:
         return await add(Sender(owner, key.priority, charge.request, charge.reserve, charge.settle))
 
 
-async def charge_of(request: Request, asked: object, content: bytes = b"") -> RequestCharge:
+async def charge_of(request: Request, body: object, content: bytes = b"") -> RequestCharge:
     """What counts a request that has a key.
 
     Args:
         request: The request.
-        asked: All that it asks for but the bytes of a file.
+        body: All that it asks for but the bytes of a file.
         content: The file.
 
     Raises:
@@ -207,7 +207,7 @@ async def charge_of(request: Request, asked: object, content: bytes = b"") -> Re
     assert accounts is not None and key is not None, "the request has a key"
 
     def fingerprint() -> bytes:
-        digest = hashlib.sha256(repr((request.url.path, asked)).encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(repr((request.url.path, body)).encode("utf-8", "surrogatepass"))
         digest.update(content)
         return digest.digest()
 

@@ -8,7 +8,7 @@ include its router in :mod:`app.main`::
     router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
 
     @router.post("/translate", responses=answers(EXAMPLE, *ERRORS))
-    async def translate(request: Request, asked: Annotated[TranslateRequest, Body(...)]) -> TranslateResponse:
+    async def translate(request: Request, body: Annotated[TranslateRequest, Body(...)]) -> TranslateResponse:
         ...
 
 A route that takes anything else, such as a part of its path, is called by FastAPI, behind the guards. The others are

@@ -9,20 +9,20 @@ from app.http.schemas.requests import AttentionRequest, TranslateRequest
 from app.settings import Settings
 
 
-def check_translate_limits(asked: TranslateRequest, settings: Settings) -> None:
+def check_translate_limits(body: TranslateRequest, settings: Settings) -> None:
     """Refuse a translation request that exceeds a bound.
 
     Args:
-        asked: The request.
+        body: The request.
         settings: The bounds.
 
     Raises:
         LimitExceeded: Too many texts, too long a text, too wide a beam or too many hypotheses.
     """
-    check_texts(asked.text, settings)
-    check_beam(asked.beam_size, settings)
-    if asked.num_hypotheses > settings.max_hypotheses:
-        raise LimitExceeded("num_hypotheses", asked.num_hypotheses, settings.max_hypotheses, "hypotheses of one text")
+    check_texts(body.text, settings)
+    check_beam(body.beam_size, settings)
+    if body.num_hypotheses > settings.max_hypotheses:
+        raise LimitExceeded("num_hypotheses", body.num_hypotheses, settings.max_hypotheses, "hypotheses of one text")
 
 
 def check_texts(texts: str | Sequence[str], settings: Settings) -> None:
@@ -44,20 +44,20 @@ def check_texts(texts: str | Sequence[str], settings: Settings) -> None:
         _check_length(f"text[{index}]", text, settings)
 
 
-def check_attention_limits(asked: AttentionRequest, settings: Settings) -> None:
+def check_attention_limits(body: AttentionRequest, settings: Settings) -> None:
     """Refuse an attention request that exceeds a bound.
 
     Args:
-        asked: The request.
+        body: The request.
         settings: The bounds.
 
     Raises:
         LimitExceeded: Too long a text or too wide a beam.
     """
-    _check_length("text", asked.text, settings)
-    if asked.target_text is not None:
-        _check_length("target_text", asked.target_text, settings)
-    check_beam(asked.beam_size, settings)
+    _check_length("text", body.text, settings)
+    if body.target_text is not None:
+        _check_length("target_text", body.target_text, settings)
+    check_beam(body.beam_size, settings)
 
 
 def _check_length(field: str, text: str, settings: Settings) -> None:

@@ -16,19 +16,19 @@ from model.errors import ModelError
 
 
 class Application(FastAPI):
-    """FastAPI's router inside of this service's middleware.
+    """FastAPI's router inside of this service's middleware, without FastAPI's layers for telemetry and server errors.
 
-    ``add_middleware`` has no effect: it adds to layers that FastAPI puts around all routes, for telemetry and
-    unexpected errors, which this service has its own for.
+    :func:`app.main.create_app` sets the stack, so that ``add_middleware`` raises a ``RuntimeError``: what it adds would
+    never be called. docs/decisions/0033 says what those layers cost.
     """
 
-    entrance: ASGIApp
+    middleware_stack: ASGIApp
     """The middleware, the outermost first, and the routes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
         scope["app"] = self
-        await self.entrance(scope, receive, send)
+        await self.middleware_stack(scope, receive, send)
 
     def routed(self) -> ASGIApp:
         """The application without middleware."""
@@ -58,13 +58,13 @@ class RouteTable:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
-        found = None
+        match = None
         if scope["type"] == "http":
-            found = self._routes.get((scope["method"], scope["path"].removeprefix(scope.get("root_path", ""))))
-        if found is None:
+            match = self._routes.get((scope["method"], scope["path"].removeprefix(scope.get("root_path", ""))))
+        if match is None:
             await self.app(scope, receive, send)
             return
-        scope["route"], answer = found
+        scope["route"], answer = match
         try:
             response = await answer(Request(scope, receive, send))
         except (ServiceError, ModelError) as error:

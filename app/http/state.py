@@ -6,12 +6,14 @@ They are plain functions of the request. As FastAPI dependencies each would add 
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import Request
 
 from app.documents.service import DocumentService
 from app.glossaries.store import GlossaryStore
 from app.http.access import owner_of
-from app.serving.protocol import TranslationBackend
+from app.serving.backend import TranslationBackend
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -23,9 +25,9 @@ def settings_of(request: Request) -> Settings:
     return settings
 
 
-def service_of(request: Request) -> TranslationBackend:
+def service_of(request: Request) -> TranslationBackend[Any]:
     """The translation service."""
-    service: TranslationBackend = request.app.state.service
+    service: TranslationBackend[Any] = request.app.state.service
     return service
 
 

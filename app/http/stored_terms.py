@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
@@ -12,10 +12,12 @@ from fastapi import Request
 
 from app.errors import DeadlineExceeded, InvalidGlossary
 from app.glossaries.terms import terms_in
+from app.http.access import caller_of
 from app.http.schemas.documents import DocumentRequest
 from app.http.schemas.requests import AttentionRequest, TranslateRequest
 from app.http.state import glossaries_of
 from app.serving.model_choice import DETECT
+from app.serving.request import TranslationRequest
 from app.steady_pool import SteadyPool
 from model.text.glossary import Glossary
 
@@ -78,22 +80,42 @@ class StoredTerms(NamedTuple):
 
     Args:
         terms: The terms; none if the request names no stored glossary.
-        within: What is left of the request's time, as an argument of the methods of
-            :class:`app.serving.protocol.TranslationBackend`; nothing if no time was used.
+        within_s: What is left of the request's time; None if no time was used.
     """
 
     terms: Glossary = ()
-    within: Mapping[str, float] = {}
+    within_s: float | None = None
+
+
+def translation_request(
+    request: Request, body: TranslateRequest | AttentionRequest, texts: Sequence[str], stored: StoredTerms
+) -> TranslationRequest:
+    """What the service is asked for.
+
+    Args:
+        request: The request.
+        body: Its body.
+        texts: Its texts.
+        stored: The terms of its stored glossary.
+    """
+    return TranslationRequest(
+        texts,
+        body.source,
+        body.target,
+        body.options(stored.terms),
+        caller_of(request),
+        within_s=stored.within_s,
+    )
 
 
 async def stored_terms(
-    request: Request, asked: TranslateRequest | AttentionRequest | DocumentRequest, texts: Sequence[str]
+    request: Request, body: TranslateRequest | AttentionRequest | DocumentRequest, texts: Sequence[str]
 ) -> StoredTerms:
     """The terms that the texts hold; none if the request names no stored glossary.
 
     Args:
         request: The request.
-        asked: Its body.
+        body: Its body.
         texts: Its texts.
 
     Raises:
@@ -102,7 +124,7 @@ async def stored_terms(
         InvalidGlossary: The language is to be detected, or the texts hold too many terms.
         DeadlineExceeded: The search took too long.
     """
-    glossary_id, source, target = asked.glossary, asked.source, asked.target
+    glossary_id, source, target = body.glossary, body.source, body.target
     if not isinstance(glossary_id, str):
         return StoredTerms()
     if source is not None and source.lower() == DETECT:
@@ -131,4 +153,4 @@ async def search_terms(request: Request, find: Callable[[Callable[[], None]], Gl
     clock = asyncio.get_running_loop().time
     began = clock()
     terms = await searches.run(find)
-    return StoredTerms(terms, {"within_s": max(0.001, searches.deadline_s - (clock() - began))})
+    return StoredTerms(terms, max(0.001, searches.deadline_s - (clock() - began)))

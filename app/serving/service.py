@@ -7,12 +7,10 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from app.engine.bridge import EngineBridge
-from app.engine.caller import UNKNOWN_CALLER, Caller
 from app.engine.capacity import BudgetFinder
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import STEP_TIMEOUT_S, Dropped, Engine
@@ -23,12 +21,12 @@ from app.models.bundles import BundleSource
 from app.models.in_flight import RunningRequests
 from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
+from app.serving.backend import TranslationBackend
 from app.serving.detection import LanguageDetector
-from app.serving.lifecycle import ServiceLifecycle, elements_of
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
-from app.serving.text_job import AttentionResult, TextResult, TranslateResult
-from app.serving.text_stream import StreamedSentence, StreamedText, TextStream
-from app.serving.text_translation import TextTranslation
+from app.serving.request import TranslationRequest
+from app.serving.text_job import AttentionResult, TextResult, Times
+from app.serving.text_translation import Deliver, TextTranslation
 from app.settings import Settings
 from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
@@ -56,7 +54,7 @@ _WATCH_S = 1.0
 """Interval at which the engine's thread is checked, in seconds."""
 
 
-class TranslationService(ServiceLifecycle[LoadedModel]):
+class TranslationService(TranslationBackend[LoadedModel]):
     """The service behind the routes. Its methods belong to the event loop.
 
     Args:
@@ -75,8 +73,7 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         clock: Callable[[], float] = time.monotonic,
         detector: LanguageDetector | None = None,
     ) -> None:
-        super().__init__(settings, metrics, SteadyPool(max_workers=2, thread_name_prefix="verso-prepare"))
-        self._clock = clock
+        super().__init__(settings, metrics, SteadyPool(max_workers=2, thread_name_prefix="verso-prepare"), clock)
         initial_budget = Budget(max_tokens=0, max_rows=0)
         self._engine = Engine(
             Scheduler(initial_budget, settings.queue_sentences, clock),
@@ -146,161 +143,9 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         except Dropped:
             raise self.not_ready() from None
 
-    async def translate(
-        self,
-        texts: Sequence[str],
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
-        caller: Caller = UNKNOWN_CALLER,
-        waits: bool = False,
-        within_s: float | None = None,
-    ) -> TranslateResult:
-        """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
-
-        Args:
-            texts: The texts; they may be blank.
-            source: Their language, or None.
-            target: The target language, or None.
-            options: How to decode.
-            caller: The caller; the model is shared fairly among callers.
-            waits: Whether to wait until the deadline for models that are still loading, and for room in the queue,
-                instead of refusing at once: for clients that stay away for long when they are refused.
-            within_s: Seconds until the deadline of a request that another process received; from now on and as long as
-                the settings say if None.
-
-        Raises:
-            UnsupportedPair: No loaded pair fits.
-            NotReady: The service is loading or draining.
-            LimitExceeded: The texts have more sentences than the queue can hold.
-            QueueFull: Too many sentences wait.
-            DeadlineUnreachable: The request would take too long, so it is not begun.
-            DeadlineExceeded: The request took too long and was cancelled.
-        """
-        began = self._clock()
-        if waits:
-            await self._wait_for_models()
-        with self._counted() as used:
-            async with self._deadline(within_s) as timeout:
-                choices = await self._chooser.choose(texts, source, target, options)
-                self._use(used, choices)
-                some_model = self._registry.names[0]
-                results, times = await self._texts.translate(texts, choices, options, timeout, caller, waits=waits)
-        return TranslateResult.of(
-            results,
-            some_model,
-            queue_ms=times.queue_s * 1000,
-            decode_ms=times.decode_s * 1000,
-            total_ms=(self._clock() - began) * 1000,
-        )
-
-    async def stream(
-        self,
-        texts: Sequence[str],
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
-        caller: Caller = UNKNOWN_CALLER,
-        within_s: float | None = None,
-    ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
-        """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
-
-        Close the generator in any case. A request that is refused is refused before the first element. The deadline is
-        the one of the translation: a client that reads slowly gets all elements that were ready by then.
-
-        Args:
-            texts: The texts; they may be blank.
-            source: Their language, or None.
-            target: The target language, or None.
-            options: How to decode.
-            caller: The caller.
-            within_s: As for :meth:`translate`.
-
-        Raises:
-            ServiceError: See :meth:`translate`.
-            UnsupportedPair: No loaded pair fits.
-        """
-        began = self._clock()
-
-        async def produce(deliver: Callable[[StreamedSentence | StreamedText | TranslateResult], None]) -> None:
-            results: dict[int, TextResult] = {}
-
-            def deliver_part(part: StreamedSentence | StreamedText) -> None:
-                if isinstance(part, StreamedText):
-                    results[part.text] = part.result
-                deliver(part)
-
-            with self._counted() as used:
-                async with self._deadline(within_s) as timeout:
-                    choices = await self._chooser.choose(texts, source, target, options)
-                    self._use(used, choices)
-                    some_model = self._registry.names[0]
-                    stream = TextStream(self._texts, self._bridge, self._clock)
-                    await stream.translate(texts, choices, options, timeout, caller, deliver_part)
-            deliver(
-                TranslateResult.of(
-                    [results[number] for number in range(len(texts))],
-                    some_model,
-                    queue_ms=stream.times.queue_s * 1000,
-                    decode_ms=stream.times.decode_s * 1000,
-                    total_ms=(self._clock() - began) * 1000,
-                )
-            )
-
-        async with aclosing(elements_of(produce)) as elements:
-            async for element in elements:
-                yield element
-
     async def engine_given_up(self) -> None:
         """Wait until the engine has given up: only a new process can translate."""
         await self._gave_up.wait()
-
-    async def attention(
-        self,
-        text: str,
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
-        target_text: str | None,
-        steps: AttentionHead | None = None,
-        within_s: float | None = None,
-    ) -> AttentionResult:
-        """All attention weights of a sentence and its translation.
-
-        Args:
-            text: The sentence.
-            source: Its language, or None.
-            target: The target language, or None.
-            options: How to decode, if no translation is given.
-            target_text: A given translation, or None.
-            steps: A head whose computation is returned step by step, or None.
-            within_s: As for :meth:`translate`.
-
-        Raises:
-            InputError: See :meth:`model.translator.Translator.attention`.
-            NotReady: The service is loading or draining.
-            QueueFull: Too many calls wait.
-            DeadlineExceeded: The request took too long.
-            InferenceFailed: The model failed.
-        """
-        with self._counted() as used:
-            async with self._deadline(within_s) as timeout:
-                choices = await self._chooser.choose([text], source, target, options)
-                self._use(used, choices)
-                choice = choices[0]
-                if not isinstance(choice, ModelChoice):
-                    raise choice if isinstance(choice, Exception) else self._chooser.refused(text, target, choice)
-                pair = (choice.source, choice.target)
-                translator = choice.model.translator
-                # Not by the call: nothing decodes beside a call.
-                await self._on_pool(translator.prepare_attention)
-                attention = await self._bridge.call(
-                    lambda: translator.attention(text, options, *pair, target_text, steps), timeout, Admission.REFUSE
-                )
-                return AttentionResult(attention, choice.model.name, choice.detected)
 
     async def drain(self, timeout_s: float) -> bool:
         """Refuse new requests and let running requests finish.
@@ -395,9 +240,45 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         if self._state in ("ready", "empty"):
             self._change_state("ready" if len(self._registry) else "empty")
 
+    async def _translate_chosen(
+        self,
+        request: TranslationRequest,
+        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
+        timeout: asyncio.Timeout,
+        deliver: Deliver | None,
+    ) -> tuple[list[TextResult], Times]:
+        return await self._texts.translate(request, choices, timeout, deliver)
+
+    async def _attention(
+        self,
+        request: TranslationRequest,
+        choice: ModelChoice[LoadedModel],
+        timeout: asyncio.Timeout,
+        target_text: str | None,
+        steps: AttentionHead | None,
+    ) -> AttentionResult:
+        (text,) = request.texts
+        translator = choice.model.translator
+        # Not by the call: nothing decodes beside a call.
+        await self._on_pool(translator.prepare_attention)
+        attention = await self._bridge.call(
+            lambda: translator.attention(text, request.options, choice.source, choice.target, target_text, steps),
+            timeout,
+            Admission.REFUSE,
+        )
+        return AttentionResult(attention, choice.model.name, choice.detected)
+
+    async def _choose(
+        self, request: TranslationRequest, used: contextlib.ExitStack
+    ) -> list[ModelChoice[LoadedModel] | Unchanged | Exception]:
+        choices = await super()._choose(request, used)
+        self._require("ready")  # the state may have changed during detection
+        for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
+            used.enter_context(model.requests.entered())
+        return choices
+
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[contextlib.ExitStack]:
-        """Count the current task as a running request; yields the stack in which its models are entered."""
+    def _admitted(self) -> Iterator[contextlib.ExitStack]:
         try:
             with self._requests.entered(), contextlib.ExitStack() as used:
                 self._require("ready")
@@ -405,14 +286,6 @@ class TranslationService(ServiceLifecycle[LoadedModel]):
         except Dropped:
             self._fail()
             raise self.not_ready() from None
-
-    def _use(
-        self, used: contextlib.ExitStack, choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception]
-    ) -> None:
-        """Keep the chosen models loaded until the current request ends."""
-        self._require("ready")  # the state may have changed during detection
-        for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
-            used.enter_context(model.requests.entered())
 
 
 def _free(translators: Iterable[Translator]) -> None:

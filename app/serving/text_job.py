@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.errors import InferenceFailed
 from app.models.registry import LoadedModel
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.jobs")
 
 _T = TypeVar("_T")
+
+
+class Times(NamedTuple):
+    """How long a request's texts took.
+
+    Args:
+        queue_s: Seconds until the first sentence joined a cohort.
+        decode_s: Seconds from then until the last sentence finished.
+    """
+
+    queue_s: float
+    decode_s: float
 
 
 @dataclass(frozen=True)
@@ -65,16 +77,13 @@ class TranslateResult:
     total_ms: float
 
     @classmethod
-    def of(
-        cls, texts: list[TextResult], some_model: str, *, queue_ms: float, decode_ms: float, total_ms: float
-    ) -> TranslateResult:
+    def of(cls, texts: list[TextResult], some_model: str, times: Times, total_ms: float) -> TranslateResult:
         """Combine the results of a request's texts.
 
         Args:
             texts: The result of each text.
             some_model: The value of ``model`` if no text was translated.
-            queue_ms: As above.
-            decode_ms: As above.
+            times: How long the texts took.
             total_ms: As above.
         """
         translated = [(text.result, text.model) for text in texts if not isinstance(text.result, Exception)]
@@ -83,8 +92,8 @@ class TranslateResult:
             next((model for _, model in translated if model), some_model),
             sum(translation.num_source_tokens for translation, _ in translated),
             sum(translation.num_target_tokens for translation, _ in translated),
-            queue_ms,
-            decode_ms,
+            times.queue_s * 1000,
+            times.decode_s * 1000,
             total_ms,
         )
 

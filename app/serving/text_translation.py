@@ -1,13 +1,17 @@
-"""Translation of a request's texts by the models chosen for them: split, decode, align, join."""
+"""Translation of a request's texts by the models chosen for them: split, decode, align, join.
+
+One driver serves both ways to answer: at once, and as a stream of sentences in the order of their text.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from app.engine.bridge import EngineBridge
 from app.engine.caller import Caller
@@ -16,14 +20,16 @@ from app.engine.scheduler import Admission
 from app.errors import InferenceFailed, LimitExceeded
 from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Unchanged
-from app.serving.text_job import TextJob, TextResult, answer_without_model
+from app.serving.request import TranslationRequest
+from app.serving.text_job import TextJob, TextResult, Times, answer_without_model
 from app.telemetry.tracing import stage
 from model.decoding.options import DecodingOptions
 from model.errors import InputError, ModelError
-from model.translation.plan import AttendedSentence, settle_all
+from model.translation.plan import AttendedSentence
 
 if TYPE_CHECKING:
     from model.translation.confidence import Evidence
+    from model.translation.plan import TranslatedSentence
 
 _T = TypeVar("_T")
 
@@ -38,16 +44,56 @@ _SENTENCES_A_CALL = 16
 second."""
 
 
-class Times(NamedTuple):
-    """How long a request's texts took.
+@dataclass(frozen=True)
+class StreamedSentence:
+    """A finished sentence.
 
     Args:
-        queue_s: Seconds until the first sentence joined a cohort.
-        decode_s: Seconds from then until the last sentence finished.
+        text: The index of its text.
+        index: Its index in the text.
+        translated: Its translation.
     """
 
-    queue_s: float
-    decode_s: float
+    text: int
+    index: int
+    translated: TranslatedSentence
+
+
+@dataclass(frozen=True)
+class StreamedText:
+    """A finished text.
+
+    Args:
+        text: Its index.
+        result: Its translation or its error.
+    """
+
+    text: int
+    result: TextResult
+
+
+@dataclass(eq=False)
+class _Text:
+    """A text in progress.
+
+    Args:
+        index: Its index in the request.
+        job: Its sentences and its model.
+        result: Its result, once it has been streamed.
+        next_sentence: Index of the sentence to be streamed next.
+    """
+
+    index: int
+    job: TextJob
+    result: TextResult | None = None
+    next_sentence: int = 0
+
+
+_Attended = tuple[TextJob, AttendedSentence]
+"""An answer whose attention weights are needed, and its text."""
+
+Deliver = Callable[[StreamedSentence | StreamedText], None]
+"""Called with each sentence and each text of a stream when it is finished."""
 
 
 class TextTranslation:
@@ -70,165 +116,170 @@ class TextTranslation:
 
     async def translate(
         self,
-        texts: Sequence[str],
+        request: TranslationRequest,
         choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
-        options: DecodingOptions,
         timeout: asyncio.Timeout,
-        caller: Caller,
-        *,
-        waits: bool = False,
+        deliver: Deliver | None = None,
     ) -> tuple[list[TextResult], Times]:
         """Translate texts; the failure of a text does not affect the others.
 
         Args:
-            texts: The texts.
+            request: The request.
             choices: The choice for each text.
-            options: How to decode.
             timeout: The request's deadline.
-            caller: Whose texts they are.
-            waits: Whether to wait until the deadline for room in the queue, and however long it will take.
+            deliver: Receives sentences and texts as they finish; None if only the results are needed.
 
         Raises:
-            LimitExceeded: The texts have more sentences than the queue can hold.
-            QueueFull: Too many sentences wait, and ``waits`` is false.
-            DeadlineUnreachable: The texts would not be translated in time, and ``waits`` is false.
+            LimitExceeded: The texts have more sentences than the queue can hold: retrying cannot help.
+            QueueFull: Too many sentences are queued, and the request does not wait.
+            DeadlineUnreachable: The texts would not be translated in time, and the request does not wait.
             Dropped: The engine has stopped.
         """
-        num_characters = sum(map(len, texts))
-        prepared = await self.prepare(texts, choices, options)
-        jobs = [one for one in prepared if isinstance(one, TextJob)]
-        submitted = self._clock()
-        queue_s = await self._decode(jobs, timeout, caller, waits)
-        decode_s = max(0.0, self._clock() - submitted - queue_s)
-        await self._examine(jobs, timeout)
-        with stage("join"):
-            completed = iter(
-                await self._off_loop(
-                    num_characters, lambda: [job.complete() for job in jobs], always=options.return_search
-                )
-            )
-        results = [
-            next(completed) if isinstance(one, TextJob) else answer_without_model(text, one, options)
-            for text, one in zip(texts, prepared, strict=True)
-        ]
-        return results, Times(queue_s, decode_s)
-
-    async def prepare(
-        self,
-        texts: Sequence[str],
-        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
-        options: DecodingOptions,
-    ) -> list[TextJob | Unchanged | Exception]:
-        """Split texts into sentences; a text that is not translated, or cannot be prepared, is its reason.
-
-        Args:
-            texts: The texts.
-            choices: The choice for each text.
-            options: How to decode.
-        """
+        options = request.options
         with stage("prepare"):
-            return await self._off_loop(
-                sum(map(len, texts)),
-                lambda: [_prepared(text, one, options) for text, one in zip(texts, choices, strict=True)],
+            prepared = await self._off_loop(
+                sum(map(len, request.texts)),
+                lambda: [_prepared(text, choice, options) for text, choice in zip(request.texts, choices, strict=True)],
             )
-
-    def check_number(self, jobs: Iterable[TextJob]) -> int:
-        """The number of sentences of some texts.
-
-        Raises:
-            LimitExceeded: They are more than the queue can hold: retrying cannot help, so this is not a QueueFull.
-        """
-        num_sentences = sum(job.plan.num_sentences for job in jobs)
+        texts = [_Text(index, job) for index, job in enumerate(prepared) if isinstance(job, TextJob)]
+        num_sentences = sum(text.job.plan.num_sentences for text in texts)
         if num_sentences > self._max_sentences:
             raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
-        return num_sentences
+        started = self._clock()
+        queue_s = await self._decode(texts, request, timeout, deliver) if num_sentences else 0.0
+        times = Times(queue_s, max(0.0, self._clock() - started - queue_s))
+        streamed = {text.index: text.result for text in texts if text.result is not None}
+        remaining = [text for text in texts if text.result is None]
+        completed = dict(zip([text.index for text in remaining], await self._complete(remaining, timeout), strict=True))
+        results = []
+        for index, (text, choice) in enumerate(zip(request.texts, prepared, strict=True)):
+            if index in streamed:
+                results.append(streamed[index])
+                continue
+            results.append(
+                completed[index] if isinstance(choice, TextJob) else answer_without_model(text, choice, options)
+            )
+            if deliver is not None:
+                deliver(StreamedText(index, results[index]))
+        return results, times
 
-    async def complete_one(self, job: TextJob, timeout: asyncio.Timeout) -> TextResult:
-        """The result of a text whose sentences all have outcomes.
-
-        Args:
-            job: The text.
-            timeout: The request's deadline.
-        """
-        await self._examine([job], timeout)
-        with stage("join"):
-            return await self._off_loop(len(job.plan.text), job.complete, always=job.plan.options.return_search)
-
-    async def _decode(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, caller: Caller, waits: bool) -> float:
+    async def _decode(
+        self, texts: Sequence[_Text], request: TranslationRequest, timeout: asyncio.Timeout, deliver: Deliver | None
+    ) -> float:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
-        if not self.check_number(jobs):
-            return 0.0
-        admission = Admission.WAIT if waits else Admission.REFUSE
-        queue_s = await self._decode_once(jobs, timeout, caller, admission)
-        while any(job.plan.pending for job in jobs):
+        admission = Admission.WAIT if request.waits else Admission.REFUSE
+        queue_s = await self._decode_once(texts, request.caller, timeout, admission, deliver)
+        while any(text.job.plan.pending for text in texts):
             try:
                 async with asyncio.timeout_at(retry_until(timeout)) as retry_timeout:
-                    await self._decode_once(jobs, retry_timeout, caller, Admission.ALWAYS)
+                    await self._decode_once(texts, request.caller, retry_timeout, Admission.ALWAYS, deliver)
             except (TimeoutError, Dropped) as error:
                 if isinstance(error, TimeoutError) and not retry_timeout.expired():
                     raise
-                for job in jobs:
-                    job.plan.drop_retries()
+                for text in texts:
+                    text.job.plan.drop_retries()
+                    if deliver is not None:
+                        await self._deliver_finished(text, timeout, deliver)
         return queue_s
 
     async def _decode_once(
-        self, jobs: Sequence[TextJob], timeout: asyncio.Timeout, caller: Caller, admission: Admission
+        self,
+        texts: Sequence[_Text],
+        caller: Caller,
+        timeout: asyncio.Timeout,
+        admission: Admission,
+        deliver: Deliver | None,
     ) -> float:
-        requests = [(job.translator, request) for job in jobs for request in job.plan.pending]
-        outcomes, queue_s = await self._bridge.decode(requests, timeout, caller, admission)
-        settle_all([job.plan for job in jobs], outcomes)
-        return queue_s
+        """Decode all pending sentences once. Without a stream, one wake-up of the loop serves all of them."""
+        pending = [(text, request) for text in texts for request in text.job.plan.pending]
+        requests = [(text.job.translator, request) for text, request in pending]
+        if deliver is None:
+            outcomes, queue_s = await self._bridge.decode(requests, timeout, caller, admission)
+            for (text, request), outcome in zip(pending, outcomes, strict=True):
+                text.job.plan.settle_one(request.key, outcome)
+            return queue_s
+        arriving = self._bridge.decode_each(requests, timeout, caller, admission)
+        try:
+            async for index, outcome in arriving:
+                text, request = pending[index]
+                text.job.plan.settle_one(request.key, outcome)
+                await self._deliver_finished(text, timeout, deliver)
+        finally:
+            arriving.close(expired=timeout.expired())
+        return arriving.waited_s
+
+    async def _deliver_finished(self, text: _Text, timeout: asyncio.Timeout, deliver: Deliver) -> None:
+        """Stream what is finished of a text: sentences behind no unfinished one, and the text after its last."""
+        job, plan = text.job, text.job.plan
+        while job.failure is None and text.next_sentence < plan.num_sentences:
+            outcome = plan.outcome(text.next_sentence)
+            if outcome is None or isinstance(outcome, Exception):
+                break
+            await self._attend([(job, answer) for answer in plan.attended_by(text.next_sentence)], timeout)
+            sentence = job.sentence(text.next_sentence) if job.failure is None else None
+            if sentence is not None:
+                deliver(StreamedSentence(text.index, text.next_sentence, sentence))
+            text.next_sentence += 1
+        if text.result is None and not plan.pending:
+            (text.result,) = await self._complete([text], timeout)
+            deliver(StreamedText(text.index, text.result))
+
+    async def _complete(self, texts: Sequence[_Text], timeout: asyncio.Timeout) -> list[TextResult]:
+        """The results of texts whose sentences all have outcomes."""
+        jobs = [text.job for text in texts]
+        await self._examine(jobs, timeout)
+        with stage("join"):
+            return await self._off_loop(
+                sum(len(job.plan.text) for job in jobs),
+                lambda: [job.complete() for job in jobs],
+                # The candidates of a wide search take tenths of a second to be written.
+                always=any(job.plan.options.return_search for job in jobs),
+            )
 
     async def _examine(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
         """Compute what completing the texts needs; if a model fails, its error is stored in the job."""
         decoded = [job for job in jobs if job.plan.failure is None]
-        await self.attend([(job, one) for job in decoded for one in job.plan.attended], timeout)
+        await self._attend([(job, answer) for job in decoded for answer in job.plan.attended], timeout)
         for job in decoded:
             if job.plan.options.return_confidence and job.failure is None:
                 await self._collect_evidence(job, timeout)
 
-    async def attend(self, answers: Iterable[tuple[TextJob, AttendedSentence]], timeout: asyncio.Timeout) -> None:
-        """Compute attention that is not known yet; if a model fails, its error is stored in the job.
+    async def _attend(self, answers: Iterable[_Attended], timeout: asyncio.Timeout) -> None:
+        """Compute attention that is not computed yet; if a model fails, its error is stored in the job."""
+        missing = ((job, answer) for job, answer in answers if answer.key not in job.attention)
+        for _, of_model in groupby(missing, key=lambda pair: id(pair[0].translator)):
+            while batch := list(islice(of_model, _SENTENCES_A_CALL)):
+                await self._attend_batch(batch, timeout)
 
-        Args:
-            answers: Answers that are attended, with their texts.
-            timeout: The request's deadline.
-        """
-        unknown = ((job, one) for job, one in answers if one.key not in job.attention)
-        for _, of_model in groupby(unknown, key=lambda pair: id(pair[0].translator)):
-            for some in _batches(of_model, _SENTENCES_A_CALL):
-                await self._attend(some, timeout)
-
-    async def _attend(self, some: Sequence[tuple[TextJob, AttendedSentence]], timeout: asyncio.Timeout) -> None:
+    async def _attend_batch(self, batch: Sequence[_Attended], timeout: asyncio.Timeout) -> None:
         """Compute the attention of sentences of one model; if that fails, of each alone: the others do not fail."""
-        align = partial(some[0][0].translator.align, [one for _, one in some])
+        align = partial(batch[0][0].translator.align, [answer for _, answer in batch])
         try:
             weights = await self._bridge.call(align, timeout)
         except (InferenceFailed, ModelError) as failure:
-            if len(some) == 1:
-                some[0][0].failure = failure
+            if len(batch) == 1:
+                batch[0][0].failure = failure
                 return
-            for pair in some:
-                await self._attend([pair], timeout)
+            for pair in batch:
+                await self._attend_batch([pair], timeout)
             return
-        for (job, one), rows in zip(some, weights, strict=True):
-            job.attention[one.key] = rows
+        for (job, answer), rows in zip(batch, weights, strict=True):
+            job.attention[answer.key] = rows
 
     async def _collect_evidence(self, job: TextJob, timeout: asyncio.Timeout) -> None:
         """Compute what a text's confidence is made of; other requests decode between the calls."""
-        found: list[Evidence] = []
+        evidence: list[Evidence] = []
         confidence = job.translator.confidence
         try:
-            while (begin := len(found)) < job.plan.num_sentences:
+            while (begin := len(evidence)) < job.plan.num_sentences:
                 examine = partial(confidence, job.plan, begin, begin + _SENTENCES_A_CALL)
-                found += await self._bridge.call(examine, timeout)
+                evidence += await self._bridge.call(examine, timeout)
         except (InferenceFailed, ModelError) as failure:
             job.failure = failure
         else:
-            job.evidence = found
+            job.evidence = evidence
 
     async def _off_loop(self, num_characters: int, run: Callable[[], _T], *, always: bool = False) -> _T:
-        # The candidates of a wide search take tenths of a second to be written.
         if num_characters <= _SMALL_CHARACTERS and not always:
             return run()
         return await asyncio.get_running_loop().run_in_executor(self._pool, run)
@@ -254,10 +305,3 @@ def _prepared(
         return TextJob.of(text, choice, options)
     except InputError as error:
         return error
-
-
-def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Items in lists of at most ``size``."""
-    remaining = iter(items)
-    while some := list(islice(remaining, size)):
-        yield some

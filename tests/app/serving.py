@@ -14,10 +14,11 @@ from fastapi import FastAPI
 from torch import Tensor
 
 from app.documents.document import Document, DocumentResult, Sender
-from app.engine.caller import UNKNOWN_CALLER, Caller
+from app.engine.caller import Caller
 from app.errors import NotReady
 from app.main import create_app
 from app.serving.detection import Detection
+from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.manifest import Manifest
@@ -159,20 +160,13 @@ class RoteService:
     def not_ready(self) -> NotReady:
         return NotReady(5.0, self.state)
 
-    async def translate(
-        self,
-        texts: Sequence[str],
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
-        caller: Caller = UNKNOWN_CALLER,
-        waits: bool = False,
-        within_s: float | None = None,
-    ) -> RoteResult:
-        self.waits.append(waits)
-        self.callers.append(caller)
-        self.calls.append({"texts": list(texts), "source": source, "target": target, "options": options})
+    async def translate(self, request: TranslationRequest) -> RoteResult:
+        texts, options = request.texts, request.options
+        self.waits.append(request.waits)
+        self.callers.append(request.caller)
+        self.calls.append(
+            {"texts": list(texts), "source": request.source, "target": request.target, "options": options}
+        )
         self.started.set()
         if self.request_error is not None:
             raise self.request_error
@@ -218,16 +212,9 @@ class RoteService:
         return [self.detected for _ in texts]
 
     async def attention(
-        self,
-        text: str,
-        *,
-        source: str | None,
-        target: str | None,
-        options: DecodingOptions,
-        target_text: str | None,
-        steps: AttentionHead | None = None,
-        within_s: float | None = None,
+        self, request: TranslationRequest, target_text: str | None = None, steps: AttentionHead | None = None
     ) -> AttentionResult:
+        (text,), options = request.texts, request.options
         self.calls.append({"text": text, "target_text": target_text, "options": options, "steps": steps})
         if self.request_error is not None:
             raise self.request_error

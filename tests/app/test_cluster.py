@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +20,9 @@ from app.cluster.options import ClusterOptions, ingress_settings, read_settings,
 from app.cluster.scaling import SENTENCES, ScaleOnSentences
 from app.cluster.service import MAX_LOSSES, RemoteTranslations
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
+from app.serving.request import TranslationRequest
 from app.serving.text_job import TranslateResult
-from app.serving.text_stream import StreamedSentence, StreamedText
+from app.serving.text_translation import StreamedSentence, StreamedText
 from app.settings import Settings
 from app.telemetry import joined_metrics
 from app.telemetry.metrics import Metrics
@@ -29,8 +30,17 @@ from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 
+PATIENCE_S = 30.0
 GREEDY = DecodingOptions(decoding="greedy")
 NO_MEMORY = {"cache_bytes": 0, "coalesce": "off"}
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await test()
+
+    asyncio.run(bounded())
 
 
 @dataclass
@@ -46,18 +56,17 @@ class LocalEngine:
     losses: list[int] = field(default_factory=list)
     asked: list[list[str]] = field(default_factory=list)
 
-    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+    async def call(self, method: str, *arguments: Any) -> Any:
         self._note(method, arguments)
         if method != "describe" and self.losses and self.losses.pop(0) >= 0:
             raise ReplicaLost
-        arguments, options = _sent((arguments, options))
-        found = getattr(self.replica, method)(*arguments, **options)
+        found = getattr(self.replica, method)(*_sent(arguments))
         return _sent(await found if asyncio.iscoroutine(found) else found)
 
-    async def stream(self, method: str, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+    async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Any, None]:
         self._note(method, arguments)
         num_left = self.losses.pop(0) if self.losses else -1
-        async with aclosing(getattr(self.replica, method)(*arguments, **options)) as found:
+        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as found:
             async for one in found:
                 if num_left == 0:
                     raise ReplicaLost
@@ -69,7 +78,7 @@ class LocalEngine:
 
     def _note(self, method: str, arguments: tuple[Any, ...]) -> None:
         if method != "describe":
-            self.asked.append(arguments[0])
+            self.asked.append(arguments[0].texts)
 
 
 def _sent(value: Any) -> Any:
@@ -105,13 +114,17 @@ async def cluster_of(
             await replica.stop()
 
 
+def request_of(texts: Sequence[str], **fields: Any) -> TranslationRequest:
+    return TranslationRequest(texts, **{"source": None, "target": "de", "options": GREEDY, **fields})
+
+
 async def ask(service: RemoteTranslations, *texts: str, **fields: Any) -> list[str | Exception]:
-    result = await service.translate(texts, **{"source": None, "target": "de", "options": GREEDY, **fields})
+    result = await service.translate(request_of(texts, **fields))
     return [one if isinstance(one, Exception) else one.text for one in result.results]
 
 
 async def streamed(service: RemoteTranslations, *texts: str, **fields: Any) -> list[Any]:
-    found = service.stream(texts, **{"source": None, "target": "de", "options": GREEDY, **fields})
+    found = service.stream(request_of(texts, **fields))
     async with aclosing(found) as events:
         return [one async for one in events]
 
@@ -213,7 +226,7 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
     french = FakeTranslator(manifest=manifest_of("fr", "fr-de", "en-fr"), sha256="2" * 64)
     async with cluster_of(german, french) as (service, engines):
         texts = ["the cat.", "le chat.", "der Hund.", "123"]
-        result = await service.translate(texts, source="auto", target="de", options=GREEDY)
+        result = await service.translate(TranslationRequest(texts, "auto", "de", GREEDY))
         assert [one.model for one in result.texts] == ["de", "fr", None, None]
         assert [one.detected and one.detected.language for one in result.texts] == ["en", "fr", "de", None]
         assert [one.text for one in result.results if not isinstance(one, Exception)] == [

@@ -29,6 +29,11 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+def test_middleware_that_would_never_be_called_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="Cannot add middleware"):
+        rote_app(RoteService()).add_middleware(DisconnectWatcher)
+
+
 def post_scope(app: Any, path: str) -> Scope:
     return {
         "type": "http",

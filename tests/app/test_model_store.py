@@ -25,6 +25,7 @@ from app.errors import (
     UnknownModel,
 )
 from app.serving.detection import Detection
+from app.serving.request import TranslationRequest
 from app.serving.service import TranslationService
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -41,7 +42,7 @@ from tests.app.fakes import (
     manifest_of,
 )
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls
-from tests.app.test_service import GREEDY, PATIENCE_S, Gate, ask, look, service_with, texts_of
+from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of
 from tests.waiting import eventually
 
 
@@ -98,18 +99,26 @@ async def test_texts_that_need_no_model_name_no_model() -> None:
         assert (blank.alignment, english.alignment) == ((), ())
 
 
-async def test_attention_detects_the_language_too() -> None:
-    async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-        arguments: dict[str, Any] = {"source": "auto", "options": GREEDY, "target_text": None}
-        outcome = await service.attention("der Hund", **arguments, target="en")
-        assert outcome.model == "fake"
-        assert outcome.detected == Detection("de", 0.9, ("de",))
-        for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
-            with pytest.raises(error):
-                await service.attention(text, **arguments, target="en")
-        for text in ("12", "слово"):
-            with pytest.raises(Exception, match="cannot be detected"):
-                await service.attention(text, **arguments, target="en")
+def test_attention_detects_the_language_too() -> None:
+    async def test() -> None:
+        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
+            request = TranslationRequest(["der Hund"], "auto", "en", options())
+            outcome = await service.attention(request)
+            assert outcome.model == "fake"
+            assert outcome.detected == Detection("de", 0.9, ("de",))
+            for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
+                with pytest.raises(error):
+                    await service.attention(replace(request, texts=[text]))
+            for text in ("12", "слово"):
+                with pytest.raises(Exception, match="cannot be detected"):
+                    await service.attention(replace(request, texts=[text]))
+
+    def options() -> Any:
+        from model.decoding.options import DecodingOptions
+
+        return DecodingOptions(decoding="greedy")
+
+    run(test)
 
 
 async def test_a_loaded_model_serves_after_its_warm_up() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from app.engine.queued_sentence import ModelRequest
 from app.engine.scheduler import Scheduler
 from app.errors import DeadlineExceeded, DeadlineUnreachable, InferenceFailed, LimitExceeded, NotReady, QueueFull
 from app.serving.detection import Detection, LanguageDetector
+from app.serving.request import TranslationRequest
 from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
@@ -37,6 +38,14 @@ PATIENCE_S = 30.0
 DEADLINE_S = 20.0
 """Long enough that it never passes unless a test moves the clock, and less than ``PATIENCE_S``."""
 GREEDY = DecodingOptions(decoding="greedy")
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await test()
+
+    asyncio.run(bounded())
 
 
 @asynccontextmanager
@@ -66,11 +75,11 @@ async def ask(
 ) -> TranslateResult:
     arguments: dict[str, Any] = {"source": None, "target": "de", **fields}
     requested = {name: arguments.pop(name) for name in ("return_alignment", "return_confidence") if name in arguments}
-    return await service.translate(texts, options=replace(options, **requested), **arguments)
+    return await service.translate(TranslationRequest(texts, options=replace(options, **requested), **arguments))
 
 
 async def look(service: TranslationService, text: str, target: str = "de") -> Attention:
-    outcome = await service.attention(text, source=None, target=target, options=GREEDY, target_text=None)
+    outcome = await service.attention(TranslationRequest([text], None, target, GREEDY))
     return outcome.attention
 
 
@@ -179,7 +188,7 @@ async def test_the_deadline_reaches_sentences_that_wait(monkeypatch: pytest.Monk
         assert sum(translator.log.joins) <= 1
 
 
-async def test_the_engine_and_memory_are_looked_after_also_after_an_error(
+def test_the_engine_and_memory_are_looked_after_also_after_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     looks: list[str] = []
@@ -191,13 +200,16 @@ async def test_the_engine_and_memory_are_looked_after_also_after_an_error(
 
         return look
 
-    for name in ("_WATCH_S", "_TIDY_S"):
-        monkeypatch.setattr(f"app.serving.service.{name}", 0.001)
-    monkeypatch.setattr("app.serving.service.give_back_freed_memory", fails("memory"))
-    async with service_of(FakeTranslator()) as service:
-        monkeypatch.setattr(service.engine, "watch", fails("engine"))
-        await eventually(lambda: looks.count("memory") > 1 and looks.count("engine") > 1)
-        assert service.state == "ready"
+    async def test() -> None:
+        for name in ("_WATCH_S", "_TIDY_S"):
+            monkeypatch.setattr(f"app.serving.service.{name}", 0.001)
+        monkeypatch.setattr("app.serving.service.give_back_freed_memory", fails("memory"))
+        async with service_of(FakeTranslator()) as service:
+            monkeypatch.setattr(service.engine, "watch", fails("engine"))
+            await eventually(lambda: looks.count("memory") > 1 and looks.count("engine") > 1)
+            assert service.state == "ready"
+
+    run(test)
     assert "housekeeping failed; it will be tried again" in caplog.text
 
 
@@ -326,16 +338,16 @@ async def test_the_event_loop_is_free_while_the_model_works() -> None:
 
 async def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
     async with service_of(FakeTranslator()) as service:
-        arguments: dict[str, Any] = {"source": None, "target": "de", "options": GREEDY, "target_text": None}
-        found = await service.attention("two words", **arguments)
+        request = TranslationRequest(["two words"], None, "de", GREEDY)
+        found = await service.attention(request)
         assert (found.attention.translation, found.model) == ("TWO WORDS", "fake")
         assert found.attention.steps is None
-        found = await service.attention("two words", **arguments, steps=AttentionHead("cross", 0, 1))
+        found = await service.attention(request, steps=AttentionHead("cross", 0, 1))
         assert found.attention.steps is not None and list(found.attention.steps) == ["weights"]
         with pytest.raises(InferenceFailed):
-            await service.attention("boom", **arguments)
+            await service.attention(replace(request, texts=["boom"]))
         with pytest.raises(UnsupportedPair):
-            await service.attention("x", **{**arguments, "target": "fr"})
+            await service.attention(replace(request, target="fr"))
 
 
 def is_bad(sentence: AttendedSentence) -> bool:
@@ -368,7 +380,7 @@ async def test_input_errors_of_attention_keep_their_kind(monkeypatch: pytest.Mon
     monkeypatch.setattr(translator, "attention", refuse)
     async with service_of(translator) as service:
         with pytest.raises(SeveralSentences):
-            await service.attention("a", source=None, target="de", options=GREEDY, target_text=None)
+            await service.attention(TranslationRequest(["a"], None, "de", GREEDY))
 
 
 async def test_languages_of_documents_are_detected_and_their_errors_are_their_own() -> None:
@@ -745,7 +757,7 @@ async def test_interactive_callers_are_answered_before_bulk_callers() -> None:
             answered.append(text)
 
         async def streams(text: str, caller: Caller) -> None:
-            stream = service.stream([text], source=None, target="de", options=GREEDY, caller=caller)
+            stream = service.stream(TranslationRequest([text], None, "de", GREEDY, caller))
             async with aclosing(stream) as events:
                 async for _ in events:
                     pass
@@ -773,7 +785,7 @@ async def test_a_request_is_refused_for_its_deadline_unless_it_waits(monkeypatch
         with pytest.raises(DeadlineUnreachable):
             await ask(service, "a")
         with pytest.raises(DeadlineUnreachable):
-            await anext(service.stream(["a"], source=None, target="de", options=GREEDY))
+            await anext(service.stream(TranslationRequest(["a"], None, "de", GREEDY)))
         assert texts_of(await ask(service, "a", waits=True)) == ["A"]
 
 
@@ -1076,15 +1088,19 @@ async def test_the_budget_is_measured_at_start_and_exported() -> None:
         assert texts_of(await ask(service, "one")) == ["ONE"]
 
 
-async def test_more_threads_than_allowed_are_reduced_with_a_warning(
+def test_more_threads_than_allowed_are_reduced_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     used: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", used.append)
     monkeypatch.setattr("model.process.threads.available_threads", lambda proc: 2)
-    for threads in (1, None, 64):
-        async with service_of(FakeTranslator(), threads=threads):
+
+    async def test(asked: int | None) -> None:
+        async with service_of(FakeTranslator(), threads=asked):
             pass
+
+    for asked in (1, None, 64):
+        run(lambda asked=asked: test(asked))  # type: ignore[misc]
     assert used == [1, 2, 2]
     (warning,) = [record for record in caplog.records if "fewer threads" in record.message]
     assert warning.__dict__["fields"] == {"configured": 64, "used": 2}

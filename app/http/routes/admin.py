@@ -99,16 +99,14 @@ router = APIRouter(
         status=201,
     ),
 )
-async def load_model(
-    request: Request, asked: Annotated[LoadRequest, Body(openapi_examples=LOAD_REQUESTS)]
-) -> ModelBody:
+async def load_model(request: Request, body: Annotated[LoadRequest, Body(openapi_examples=LOAD_REQUESTS)]) -> ModelBody:
     """Load one more bundle, from the folders of those configured, and serve it once it is warm.
 
     Translations continue meanwhile. A bundle that cannot be served changes nothing. If a model loaded before
     translates a pair too, that model keeps it.
     """
-    log_fields(request.scope)["file"] = asked.file
-    model = await local_service_of(request).load_model(asked.file, asked.sha256)
+    log_fields(request.scope)["file"] = body.file
+    model = await local_service_of(request).load_model(body.file, body.sha256)
     log_fields(request.scope)["model"] = model.name
     return model_body(model, settings_of(request))
 

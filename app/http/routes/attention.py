@@ -16,15 +16,15 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable
-from app.http.access import counted, needs
+from app.http.access import metered, needs
 from app.http.examples import ATTENTION_ANSWER, ATTENTION_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
-from app.http.schemas.answers import AttentionResponse, detected_body, search_body
+from app.http.schemas.answers import AttentionResponse, DetectedBody, search_body
 from app.http.schemas.requests import AttentionRequest
 from app.http.state import service_of, settings_of
-from app.http.stored_terms import stored_terms
+from app.http.stored_terms import stored_terms, translation_request
 from app.serving.text_job import AttentionResult
 from app.telemetry.logs import log_fields
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong, TargetTooLong, UnknownHead
@@ -81,7 +81,7 @@ class Selection:
     ),
 )
 async def attention(
-    request: Request, asked: Annotated[AttentionRequest, Body(openapi_examples=ATTENTION_REQUESTS)]
+    request: Request, body: Annotated[AttentionRequest, Body(openapi_examples=ATTENTION_REQUESTS)]
 ) -> Response:
     """The attention weights of one sentence and its translation, or of a translation given as `target_text`.
 
@@ -94,67 +94,60 @@ async def attention(
     With `source: auto` the sentence's language is detected first; a sentence in the target language has no weights.
     """
     media_type: str = request.state.media_type
-    log_fields(request.scope).update(characters=len(asked.text), decoding=asked.decoding, answer=media_type)
-    check_attention_limits(asked, settings_of(request))
+    log_fields(request.scope).update(characters=len(body.text), decoding=body.decoding, answer=media_type)
+    check_attention_limits(body, settings_of(request))
     if media_type == PNG:
-        _require_one_picture(asked)
+        _require_one_picture(body)
 
-    content = await counted(request, [asked.text], asked, lambda: _content(request, asked, media_type))
+    content = await metered(request, [body.text], body, lambda: _content(request, body, media_type))
     return Response(content, media_type=media_type)
 
 
-async def _content(request: Request, asked: AttentionRequest, media_type: str) -> bytes:
+async def _content(request: Request, body: AttentionRequest, media_type: str) -> bytes:
     """The body of the answer."""
-    found = await stored_terms(request, asked, [asked.text])
-    outcome = await service_of(request).attention(
-        asked.text,
-        source=asked.source,
-        target=asked.target,
-        options=asked.options(found.terms),
-        target_text=asked.target_text,
-        steps=asked.steps_of,
-        **found.within,
-    )
+    found = await stored_terms(request, body, [body.text])
+    job = translation_request(request, body, [body.text], found)
+    outcome = await service_of(request).attention(job, body.target_text, body.steps_of)
 
     result = outcome.attention
     log_fields(request.scope).update(source_tokens=len(result.source_tokens), target_tokens=len(result.target_tokens))
-    selections = select(result, asked, only_last_layer=media_type == PNG)
+    selections = select(result, body, only_last_layer=media_type == PNG)
     # Writing a large answer takes tens of milliseconds, which would block the event loop.
     if media_type == NPZ:
-        return await asyncio.to_thread(as_npz, outcome, selections, asked.steps_of)
+        return await asyncio.to_thread(as_npz, outcome, selections, body.steps_of)
     if media_type == PNG:
         return await asyncio.to_thread(as_png, result, selections[0])
     num_weights = sum(selection.weights.size for selection in selections)
     num_in_steps = sum(step.numel() for step in (result.steps or {}).values())
     check_attention_size(num_weights, num_in_steps, settings_of(request))
-    return await asyncio.to_thread(as_json, outcome, selections, asked.steps_of)
+    return await asyncio.to_thread(as_json, outcome, selections, body.steps_of)
 
 
-def _require_one_picture(asked: AttentionRequest) -> None:
+def _require_one_picture(body: AttentionRequest) -> None:
     """Refuse a request that does not fit one heat map.
 
     Raises:
         InvalidRequest: More than one kind or layer was asked for, or steps, or the search.
     """
     problems = []
-    if len(asked.kinds) > 1:
+    if len(body.kinds) > 1:
         problems.append(FieldProblem("kinds", "a picture shows one kind; ask for one, or for JSON or npz", None, 1))
-    if asked.layers is not None and len(asked.layers) > 1:
+    if body.layers is not None and len(body.layers) > 1:
         problems.append(FieldProblem("layers", "a picture shows one layer; ask for one, or for JSON or npz", None, 1))
-    if asked.steps is not None:
+    if body.steps is not None:
         problems.append(FieldProblem("steps", "a picture shows weights only; ask for JSON or npz"))
-    if asked.return_search:
+    if body.return_search:
         problems.append(FieldProblem("return_search", "a picture shows no search; ask for JSON or npz"))
     if problems:
         raise InvalidRequest(problems)
 
 
-def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) -> list[Selection]:
+def select(result: Attention, body: AttentionRequest, only_last_layer: bool) -> list[Selection]:
     """Select the requested kinds, layers and heads.
 
     Args:
         result: All weights of one pair of sentences.
-        asked: The request.
+        body: The request.
         only_last_layer: Whether ``layers: null`` means the last layer instead of all.
 
     Returns:
@@ -165,12 +158,12 @@ def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) ->
     """
     selections = []
     problems = []
-    for kind in dict.fromkeys(asked.kinds):
+    for kind in dict.fromkeys(body.kinds):
         weights: npt.NDArray[np.float32] = getattr(result, kind).numpy()
         num_layers, num_heads = weights.shape[:2]
         all_layers = [num_layers - 1] if only_last_layer else list(range(num_layers))
-        layers = all_layers if asked.layers is None else asked.layers
-        heads = list(range(num_heads)) if asked.heads is None else asked.heads
+        layers = all_layers if body.layers is None else body.layers
+        heads = list(range(num_heads)) if body.heads is None else body.heads
         wrong = [
             *_out_of_range("layers", layers, num_layers, f"{kind} layers"),
             *_out_of_range("heads", heads, num_heads, f"{kind} heads"),
@@ -179,9 +172,9 @@ def select(result: Attention, asked: AttentionRequest, only_last_layer: bool) ->
             problems.extend(wrong)
             continue
         chosen = weights[np.ix_(layers, heads)]  # (layers, heads, T or S, T or S)
-        if asked.average_heads:
+        if body.average_heads:
             chosen = chosen.mean(axis=1, keepdims=True)
-        selections.append(Selection(kind, layers, heads, asked.average_heads, chosen))
+        selections.append(Selection(kind, layers, heads, body.average_heads, chosen))
     if problems:
         raise InvalidRequest(problems)
     return selections
@@ -207,14 +200,14 @@ def as_json(outcome: AttentionResult, selections: Sequence[Selection], steps_of:
         selections: The weights.
         steps_of: The head whose steps it has, or None.
     """
-    result, detected = outcome.attention, detected_body(outcome.detected)
+    result, detected = outcome.attention, outcome.detected
     head = {
         "source_tokens": result.source_tokens,
         "target_tokens": result.target_tokens,
         "decoder_input_tokens": result.decoder_input_tokens,
         "translation": result.translation,
         "model": outcome.model,
-        "detected": None if detected is None else detected.model_dump(),
+        "detected": None if detected is None else DetectedBody.model_validate(detected).model_dump(),
         **_search(result),
     }
     parts = [json.dumps(head, ensure_ascii=False)[:-1]]

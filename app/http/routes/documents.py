@@ -28,7 +28,7 @@ from app.errors import (
     UnsupportedDocument,
     UnsupportedMediaType,
 )
-from app.http.access import counted_document, needs, owner_of
+from app.http.access import metered_document, needs, owner_of
 from app.http.attachment import attachment
 from app.http.examples import DOCUMENT_ADDED, DOCUMENT_DONE, DOCUMENT_REQUESTS
 from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
@@ -93,24 +93,24 @@ async def add_document(request: Request) -> DocumentBody:
     settings = settings_of(request)
     form = await read_file_form(request, settings.max_document_bytes)
     _refuse_steering(form.fields)
-    asked = form_fields(form.fields, DocumentRequest, _TEXT_FIELDS)
-    check_beam(asked.beam_size, settings)
+    body = form_fields(form.fields, DocumentRequest, _TEXT_FIELDS)
+    check_beam(body.beam_size, settings)
     ending = form.filename.rpartition(".")[2][:20]
-    log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=asked.decoding)
+    log_fields(request.scope).update(bytes=len(form.content), ending=ending, decoding=body.decoding)
 
     async def terms(texts: Sequence[str]) -> Glossary:
-        return (await stored_terms(request, asked, texts)).terms
+        return (await stored_terms(request, body, texts)).terms
 
     add = partial(
         documents_of(request).add,
         form.content,
         form.filename,
-        asked.source,
-        asked.target,
-        asked.options(),
-        terms=terms if isinstance(asked.glossary, str) else None,
+        body.source,
+        body.target,
+        body.options(),
+        terms=terms if isinstance(body.glossary, str) else None,
     )
-    return document_body(await counted_document(request, (form, asked), form.content, add))
+    return document_body(await metered_document(request, (form, body), form.content, add))
 
 
 def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:

@@ -4,48 +4,41 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Body, Request
 
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable, problem_for
-from app.http.access import caller_of, counted, needs
+from app.http.access import metered, needs
 from app.http.event_stream import EVENT_STREAM, NDJSON, Event, EventStream, as_stream, begin
 from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_EVENTS, TRANSLATE_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_translate_limits
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
 from app.http.schemas.answers import (
-    AlignmentLinkBody,
-    AlternativeBody,
-    ConfidenceBody,
     DoneEvent,
     ErrorEvent,
     FailedTranslationBody,
     IntegrityBody,
     SentenceEvent,
-    SpanUseBody,
-    TermUseBody,
     TimingsBody,
     TranslateResponse,
     TranslationBody,
     TranslationEvent,
     UsageBody,
-    WordConfidenceBody,
-    detected_body,
     search_body,
 )
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
-from app.http.stored_terms import stored_terms
+from app.http.stored_terms import stored_terms, translation_request
+from app.serving.request import TranslationRequest
 from app.serving.text_job import TextResult, TranslateResult
-from app.serving.text_stream import StreamedSentence, StreamedText
+from app.serving.text_translation import StreamedSentence, StreamedText
 from app.telemetry.logs import log_fields
 from model.errors import EmptySource, InvalidMarkup, InvalidPrefix, MarkupNotKept, SeveralSentences
 
 if TYPE_CHECKING:
-    from model.translation.confidence import Confidence
     from model.translation.plan import SpanUse
 
 router = APIRouter(
@@ -73,7 +66,7 @@ router = APIRouter(
     ),
 )
 async def translate(
-    request: Request, asked: Annotated[TranslateRequest, Body(openapi_examples=TRANSLATE_REQUESTS)]
+    request: Request, body: Annotated[TranslateRequest, Body(openapi_examples=TRANSLATE_REQUESTS)]
 ) -> TranslateResponse | EventStream:
     """Translate one text or a list of texts.
 
@@ -94,38 +87,31 @@ async def translate(
     finished (in order within a text), `translation` with the whole entry when a text is, `error` instead if it failed,
     and `done` at the end. A client that leaves stops the work.
     """
-    texts = asked.texts
-    log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=asked.decoding)
-    check_translate_limits(asked, settings_of(request))
-    _require_one_text(asked)
+    texts = body.texts
+    log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=body.decoding)
+    check_translate_limits(body, settings_of(request))
+    _require_one_text(body)
 
-    async def asked_for() -> dict[str, Any]:
-        found = await stored_terms(request, asked, texts)
-        return {
-            "source": asked.source,
-            "target": asked.target,
-            "options": asked.options(found.terms),
-            "caller": caller_of(request),
-            **found.within,
-        }
+    async def job() -> TranslationRequest:
+        return translation_request(request, body, texts, await stored_terms(request, body, texts))
 
     media_type: str = request.state.media_type
     if media_type != "application/json":
 
         async def streamed() -> EventStream:
-            found = service_of(request).stream(texts, **await asked_for())
-            return await begin(_events(request, found), media_type)
+            elements = service_of(request).stream(await job())
+            return await begin(_events(request, elements), media_type)
 
-        return await counted(request, texts, asked, streamed)
+        return await metered(request, texts, body, streamed)
 
     async def translated() -> TranslateResult:
-        outcome = await service_of(request).translate(texts, **await asked_for())
+        outcome = await service_of(request).translate(await job())
         if len(texts) == 1 and isinstance(outcome.results[0], Exception):
             _summary(request, outcome)
             raise outcome.results[0]
         return outcome
 
-    outcome = await counted(request, texts, asked, translated, lambda outcome: _num_answered(texts, outcome))
+    outcome = await metered(request, texts, body, translated, lambda outcome: _num_answered(texts, outcome))
     usage, timings = _summary(request, outcome)
     return TranslateResponse(
         translations=[_entry(text) for text in outcome.texts],
@@ -142,14 +128,14 @@ def _num_answered(texts: Sequence[str], outcome: TranslateResult) -> int:
     )
 
 
-def _require_one_text(asked: TranslateRequest) -> None:
+def _require_one_text(body: TranslateRequest) -> None:
     """Refuse several texts with a field that is for one.
 
     Raises:
         InvalidRequest: There is not one text.
     """
-    if asked.steering and len(asked.texts) != 1:
-        reason = f"holds {len(asked.texts)} texts; with {' and '.join(asked.steering)} there must be one"
+    if body.steering and len(body.texts) != 1:
+        reason = f"holds {len(body.texts)} texts; with {' and '.join(body.steering)} there must be one"
         raise InvalidRequest([FieldProblem("text", reason, None, 1)])
 
 
@@ -204,41 +190,25 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
     result = text.result
     if isinstance(result, Exception):
         return FailedTranslationBody(error=ProblemBody.model_validate(problem_for(result).to_dict()))
-    alignment = result.alignment
-    return TranslationBody(
-        text=result.text,
-        source=result.source,
-        target=result.target,
-        finish_reason=result.finish_reason,
-        score=result.score,
-        alternatives=[
-            AlternativeBody(text=other.text, score=other.score, finish_reason=other.finish_reason)
-            for other in result.alternatives
-        ],
-        alignment=None
-        if alignment is None
-        else [AlignmentLinkBody(source=link.source, target=link.target, weight=link.weight) for link in alignment],
-        model=text.model,
-        detected=detected_body(text.detected),
-        confidence=None if result.confidence is None else _confidence(result.confidence),
-        integrity=None if result.integrity is None else _integrity(result.integrity),
-        glossary=None
-        if result.glossary is None
-        else [TermUseBody(source=use.source, target=use.target, status=use.status) for use in result.glossary],
-        search=search_body(result.search),
+    return TranslationBody.model_validate(
+        {
+            "text": result.text,
+            "source": result.source,
+            "target": result.target,
+            "finish_reason": result.finish_reason,
+            "score": result.score,
+            "alternatives": result.alternatives,
+            "alignment": result.alignment,
+            "model": text.model,
+            "detected": text.detected,
+            "confidence": result.confidence,
+            "integrity": None if result.integrity is None else _integrity(result.integrity),
+            "glossary": result.glossary,
+            "search": search_body(result.search),
+        }
     )
 
 
 def _integrity(spans: Sequence[SpanUse]) -> IntegrityBody:
-    return IntegrityBody(
-        status="restored" if any(span.restored for span in spans) else "intact",
-        spans=[SpanUseBody(source=span.source, target=span.target, restored=span.restored) for span in spans],
-    )
-
-
-def _confidence(confidence: Confidence) -> ConfidenceBody:
-    return ConfidenceBody(
-        score=confidence.score,
-        words=[WordConfidenceBody(target=word.target, probability=word.probability) for word in confidence.words],
-        uncovered=None if confidence.uncovered is None else list(confidence.uncovered),
-    )
+    status = "restored" if any(span.restored for span in spans) else "intact"
+    return IntegrityBody.model_validate({"status": status, "spans": spans})

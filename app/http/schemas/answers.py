@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.http.schemas.problems import ProblemBody
-from app.serving.detection import Detection
 from model.network.heads import AttentionKind
 
 if TYPE_CHECKING:
@@ -19,7 +18,9 @@ def _is_none(value: object) -> bool:
 
 
 class _AnswerBody(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    """The base of answers; the bodies inside an answer are read from the attributes of the objects they describe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True, use_attribute_docstrings=True)
 
 
 class AlignmentLinkBody(_AnswerBody):
@@ -121,11 +122,6 @@ class DetectedBody(_AnswerBody):
     """The confidence among the languages loaded, 0 to 1."""
 
 
-def detected_body(detected: Detection | None) -> DetectedBody | None:
-    """A detected language as JSON has it."""
-    return None if detected is None else DetectedBody(language=detected.language, confidence=detected.confidence)
-
-
 class CandidateBody(_AnswerBody):
     """One more token for a hypothesis, which a step of the search considered."""
 
@@ -167,13 +163,9 @@ def search_body(search: WrittenSearch | None) -> list[SearchStepBody] | None:
     """The candidates of a search as JSON has them."""
     if search is None:
         return None
-    # Pydantic reads the attributes itself: a wide search has thousands of candidates, and this is on the event loop.
     return [
-        SearchStepBody(
-            step=number,
-            hypotheses=[CandidateBody.model_validate(candidate, from_attributes=True) for candidate in step],
-        )
-        for number, step in enumerate(search)
+        SearchStepBody.model_validate({"step": number, "hypotheses": candidates})
+        for number, candidates in enumerate(search)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from app.errors import AccountsUnavailable
 from app.http.compat.parameters import KEYLESS_BYTES
 from app.http.form_body import UploadedFile
 from app.http.key_openapi import OPEN_PATHS
+from app.serving.request import TranslationRequest
 from tests.app.accounts.keyed import bearer, keyed_app, make_key, used
 from tests.app.serving import RoteResult, RoteService, client_of
 
@@ -111,10 +112,10 @@ class GatedService(RoteService):
 
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def translate(self, texts: Sequence[str], **asked: Any) -> RoteResult:
+    async def translate(self, request: TranslationRequest) -> RoteResult:
         self.started.set()
         await self.gate.wait()
-        return await super().translate(texts, **asked)
+        return await super().translate(request)
 
 
 async def test_a_request_that_a_deepl_client_repeats_after_its_timeout_is_counted_once(path: Path) -> None:

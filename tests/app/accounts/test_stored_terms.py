@@ -16,6 +16,7 @@ from app.glossaries.store import Dictionary
 from app.glossaries.terms import parse_tsv
 from app.http import stored_terms as module
 from app.http.stored_terms import TermSearches
+from app.serving.request import TranslationRequest
 from model.text.glossary import Glossary
 from tests.app.accounts.keyed import bearer, make_key, used
 from tests.app.serving import RoteService, client_of
@@ -119,12 +120,12 @@ async def test_the_time_of_a_search_is_part_of_the_requests(
     token = make_key(path)
     within: list[float | None] = []
 
-    async def translate(texts: Any, *, within_s: float | None = None, **others: Any) -> Any:
-        within.append(within_s)
-        return await RoteService.translate(service, texts, **others)
+    async def translate(request: TranslationRequest) -> Any:
+        within.append(request.within_s)
+        return await RoteService.translate(service, request)
 
-    def stream(texts: Any, *, within_s: float | None = None, **others: Any) -> Any:
-        within.append(within_s)
+    def stream(request: TranslationRequest) -> Any:
+        within.append(request.within_s)
         raise DeadlineExceeded(1.0)
 
     service.translate = translate  # type: ignore[method-assign]

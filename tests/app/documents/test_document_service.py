@@ -38,6 +38,7 @@ from app.errors import (
     StorageFull,
     UnsupportedDocument,
 )
+from app.serving.request import TranslationRequest
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from model.decoding.options import DecodingOptions
@@ -531,12 +532,12 @@ async def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_par
     sizes: list[int] = []
     translate = ObservedService.translate
 
-    async def refusing(self: ObservedService, texts: Sequence[str], **asked: Any) -> TranslateResult:
-        sizes.append(len(texts))
-        assert asked["caller"] == Caller("the key", Priority.BULK)
-        if len(texts) == 3 and refusals:
+    async def refusing(self: ObservedService, request: TranslationRequest) -> TranslateResult:
+        sizes.append(len(request.texts))
+        assert request.caller == Caller("the key", Priority.BULK)
+        if len(request.texts) == 3 and refusals:
             raise DeadlineUnreachable(99.0, 30.0, 3, refusals.pop(0))
-        return await translate(self, texts, **asked)
+        return await translate(self, request)
 
     async with bench() as made:
         document = await made.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
@@ -551,7 +552,7 @@ async def test_an_interactive_request_goes_first() -> None:
     async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as made:
 
         async def ask(text: str) -> None:
-            await made.service.translate([text], source="en", target="de", options=GREEDY)
+            await made.service.translate(TranslationRequest([text], "en", "de", GREEDY))
 
         first = asyncio.create_task(ask("first"))
         await eventually(translator.stepping.is_set)
@@ -575,7 +576,7 @@ async def test_a_document_has_its_share_beside_callers_that_ask_again_and_again(
             nonlocal num_answered
             while True:
                 text = [f"text {num_answered} of {caller.id}"]
-                await made.service.translate(text, source="en", target="de", options=GREEDY, caller=caller)
+                await made.service.translate(TranslationRequest(text, "en", "de", GREEDY, caller))
                 num_answered += 1
 
         callers = [asyncio.create_task(keep_asking(Caller(name))) for name in "ab"]

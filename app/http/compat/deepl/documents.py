@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -15,16 +16,18 @@ from starlette.responses import Response
 from app.documents.document import Document, Sender, Status
 from app.documents.formats.table import format_of
 from app.errors import DocumentNotFound, InvalidParameter, UnsupportedDocument
-from app.http.access import counted_document, owner_of
+from app.http.access import metered_document, owner_of
 from app.http.attachment import attachment
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLDocument, DeepLDocumentStatus
-from app.http.compat.deepl.documentation import body, errors, file_body, files, id_parameter, success
+from app.http.compat.deepl.dependency import reads
+from app.http.compat.deepl.documentation import errors, files, success
 from app.http.compat.deepl.parameters import DocumentKey, DocumentParameters
-from app.http.compat.deepl.protocol import answer, not_supported, read_asked, state_of, supported
+from app.http.compat.deepl.protocol import answer, not_supported, state_of, supported
 from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
-from app.http.form_body import FORM_BYTES, UploadedFile
-from app.http.state import documents_of, service_of, settings_of
+from app.http.compat.described import DescribedRoute
+from app.http.form_body import UploadedFile
+from app.http.state import documents_of, service_of
 from app.serving.model_choice import DETECT
 from app.telemetry.logs import log_fields
 from model.decoding.options import DecodingOptions
@@ -32,7 +35,7 @@ from model.errors import UnsupportedFormality, UnsupportedPair
 from model.languages import plain_code
 from model.text.glossary import Glossary
 
-router = APIRouter()
+router = APIRouter(route_class=DescribedRoute)
 
 _STATUS: dict[Status, str] = {
     "queued": "queued",
@@ -49,28 +52,28 @@ _SAME_LANGUAGE = "Source and target language are the same."
     "/v2/document",
     name="deepl_add_document",
     summary="Translate a document",
-    responses={**success(DeepLDocument, examples.DOCUMENT), **errors(400, 403, 404, 413, 456, 504)},
-    openapi_extra=file_body(DocumentParameters),
+    responses={**success(examples.DOCUMENT), **errors(400, 403, 404, 413, 456, 504)},
 )
-async def add(request: Request) -> Response:
+async def add(
+    request: Request, body: Annotated[DocumentParameters, reads(DocumentParameters, scope="documents", has_file=True)]
+) -> Response:
     """Take a file in, which is then translated in the background, as by `POST /documents`."""
-    _, given = await read_asked(request, settings_of(request).max_document_bytes + FORM_BYTES, "documents")
-    asked = given.as_model(DocumentParameters)
-    file = given.files.get("file")
+    parameters = request.state.sent.parameters
+    file = parameters.files.get("file")
     if file is None:
         raise InvalidParameter("Value for 'file' not supported: it must be a file in a multipart form.")
-    file = replace(file, name=asked.filename or file.name)
-    _check_ending(file.name, asked)
+    file = replace(file, name=body.filename or file.name)
+    _check_ending(file.name, body)
     ending = file.name.rpartition(".")[2][:20]
     log_fields(request.scope).update(bytes=len(file.content), ending=ending)
     pairs = await service_of(request).language_pairs()
-    target = supported("target_lang", asked.target_lang, pairs.targets)
-    if asked.source_lang is not None:
-        supported("source_lang", asked.source_lang, pairs.languages)
-        if plain_code(asked.source_lang) == plain_code(target):
+    target = supported("target_lang", body.target_lang, pairs.targets)
+    if body.source_lang is not None:
+        supported("source_lang", body.source_lang, pairs.languages)
+        if plain_code(body.source_lang) == plain_code(target):
             raise InvalidParameter(_SAME_LANGUAGE)
-    added = partial(_added, request, file, asked)
-    document = await counted_document(request, (given, asked), file.content, added)
+    added = partial(_added, request, file, body)
+    document = await metered_document(request, (parameters, body), file.content, added)
     state_of(request).num_characters += document.num_characters
     return answer(DeepLDocument(document_id=document.id.upper(), document_key=_key_of(document.id)))
 
@@ -79,12 +82,15 @@ async def add(request: Request) -> Response:
     "/v2/document/{document_id}",
     name="deepl_document",
     summary="How far a document is",
-    responses={**success(DeepLDocumentStatus, examples.DOCUMENT_STATUS), **errors(400, 403, 404)},
-    openapi_extra={**body(DocumentKey, examples.DOCUMENT_KEY), **id_parameter("document_id")},
+    responses={**success(examples.DOCUMENT_STATUS), **errors(400, 403, 404)},
 )
-async def status(request: Request) -> Response:
+async def status(
+    request: Request,
+    document_id: str,
+    body: Annotated[DocumentKey, reads(DocumentKey, examples.DOCUMENT_KEY, scope="documents")],
+) -> Response:
     """The status of a document."""
-    document = await _asked_for(request)
+    document = await _document_of(request, document_id, body)
     message = None if document.problem is None else str(document.problem["detail"])
     shown = _STATUS[document.status]
     if document.source == document.target:
@@ -111,30 +117,30 @@ async def status(request: Request) -> Response:
     response_class=Response,
     summary="The translated file",
     responses={**files("Guten Morgen."), **errors(400, 403, 404, 503)},
-    openapi_extra={**body(DocumentKey, examples.DOCUMENT_KEY), **id_parameter("document_id")},
 )
-async def result(request: Request) -> Response:
+async def result(
+    request: Request,
+    document_id: str,
+    body: Annotated[DocumentKey, reads(DocumentKey, examples.DOCUMENT_KEY, scope="documents")],
+) -> Response:
     """The translated file, once: it is then deleted. 503 before it is done."""
-    document = await _asked_for(request)
-    found = await documents_of(request).result(document.id, owner=owner_of(request))
+    document = await _document_of(request, document_id, body)
+    translated = await documents_of(request).result(document.id, owner=owner_of(request))
     await documents_of(request).cancel(document.id, owner_of(request))
-    log_fields(request.scope)["bytes"] = len(found.content)
-    return answer(found.content, media_type=found.media_type, headers=attachment(found.filename))
+    log_fields(request.scope)["bytes"] = len(translated.content)
+    return answer(translated.content, media_type=translated.media_type, headers=attachment(translated.filename))
 
 
-async def _asked_for(request: Request) -> Document:
+async def _document_of(request: Request, document_id: str, body: DocumentKey) -> Document:
     """The document that a request names by id and key.
 
     Raises:
         DocumentNotFound: There is none with this id, or it has another key.
     """
-    _, given = await read_asked(request, scope="documents")
-    asked = given.as_model(DocumentKey)
-    document_id: str = request.path_params["document_id"]
-    known = document_id.lower()
-    if not hmac.compare_digest(asked.document_key.upper().encode(), _key_of(known).encode()):
+    own_id = document_id.lower()
+    if not hmac.compare_digest(body.document_key.upper().encode(), _key_of(own_id).encode()):
         raise DocumentNotFound(document_id)
-    return await documents_of(request).get(known, owner_of(request))
+    return await documents_of(request).get(own_id, owner_of(request))
 
 
 def _key_of(document_id: str) -> str:
@@ -142,7 +148,7 @@ def _key_of(document_id: str) -> str:
     return hashlib.sha256(f"document {document_id}".encode()).hexdigest().upper()
 
 
-def _check_ending(name: str, asked: DocumentParameters) -> None:
+def _check_ending(name: str, body: DocumentParameters) -> None:
     """Refuse a file of an unknown kind, and a conversion.
 
     Raises:
@@ -152,31 +158,31 @@ def _check_ending(name: str, asked: DocumentParameters) -> None:
         format_of(name)
     except UnsupportedDocument as error:
         raise InvalidParameter(f"Invalid file extension. {error}") from None
-    wanted = asked.output_format
+    wanted = body.output_format
     if wanted is not None and wanted.lower().lstrip(".") != name.rpartition(".")[2].lower():
         raise InvalidParameter("Value for 'output_format' not supported: documents keep their format.")
 
 
-async def _added(request: Request, file: UploadedFile, asked: DocumentParameters, sender: Sender) -> Document:
+async def _added(request: Request, file: UploadedFile, body: DocumentParameters, sender: Sender) -> Document:
     """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
 
     async def terms(texts: Sequence[str]) -> Glossary:
-        return (await stored_terms(request, asked, texts)).terms
+        return (await stored_terms(request, body, texts)).terms
 
-    options = DecodingOptions(formality=FORMALITY[asked.formality])
-    source, target = asked.source_lang or DETECT, asked.target_lang
+    options = DecodingOptions(formality=FORMALITY[body.formality])
+    source, target = body.source_lang or DETECT, body.target_lang
     add_document = partial(
         documents_of(request).add,
         file.content,
         file.name,
         source,
         target,
-        terms=terms if asked.all_glossary_ids else None,
+        terms=terms if body.all_glossary_ids else None,
     )
     try:
         return await add_document(options, sender)
     except UnsupportedFormality:
-        if not asked.formality.startswith("prefer_"):
+        if not body.formality.startswith("prefer_"):
             raise formality_refused(target) from None
         return await add_document(replace(options, formality=None), sender)
     except UnsupportedPair:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -12,13 +13,15 @@ from app.glossaries.store import Dictionary, GlossaryInfo
 from app.glossaries.terms import parse_csv, parse_tsv, to_tsv
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLGlossaries, DeepLGlossary
-from app.http.compat.deepl.documentation import body, errors, id_parameter, no_content, success, text
+from app.http.compat.deepl.dependency import ADMITTED, reads
+from app.http.compat.deepl.documentation import errors, no_content, success, text
 from app.http.compat.deepl.parameters import DictionaryParameters, GlossaryParameters
-from app.http.compat.deepl.protocol import answer, read_asked
+from app.http.compat.deepl.protocol import answer
+from app.http.compat.described import DescribedRoute
 from app.http.state import glossaries_of, service_of
 from model.languages import LanguagePairs, plain_code
 
-router = APIRouter()
+router = APIRouter(route_class=DescribedRoute)
 
 _TSV = "text/tab-separated-values"
 
@@ -28,97 +31,88 @@ _TSV = "text/tab-separated-values"
     name="deepl_create_glossary",
     status_code=201,
     summary="Create a glossary of one language pair",
-    responses={**success(DeepLGlossary, examples.GLOSSARY, 201), **errors(400, 403, 413, 456, 504)},
-    openapi_extra=body(GlossaryParameters, examples.CREATE_GLOSSARY),
+    responses={**success(examples.GLOSSARY, 201), **errors(400, 403, 413, 456, 504)},
 )
-async def create(request: Request) -> Response:
+async def create(
+    request: Request, body: Annotated[GlossaryParameters, reads(GlossaryParameters, examples.CREATE_GLOSSARY)]
+) -> Response:
     """Store a glossary. With `VERSO_DATA_DIR` it outlives the process."""
-    _, given = await read_asked(request)
-    asked = given.as_model(GlossaryParameters)
     pairs = await service_of(request).language_pairs()
     store = glossaries_of(request)
-    made = await asyncio.to_thread(lambda: store.create(asked.name, [read_dictionary(asked, pairs)]))
+    made = await asyncio.to_thread(lambda: store.create(body.name, [read_dictionary(body, pairs)]))
     return answer(_described(made), 201)
 
 
 @router.get(
     "/v2/glossaries",
     name="deepl_glossaries",
+    dependencies=ADMITTED,
     summary="Glossaries of one language pair",
-    responses={**success(DeepLGlossaries, examples.GLOSSARIES), **errors(403)},
+    responses={**success(examples.GLOSSARIES), **errors(403)},
 )
 async def all_glossaries(request: Request) -> Response:
     """All glossaries of one language pair, the oldest first."""
-    await read_asked(request)
-    found = await asyncio.to_thread(glossaries_of(request).all)
-    return answer(DeepLGlossaries(glossaries=[_described(one) for one in found if len(one.dictionaries) == 1]))
+    stored = await asyncio.to_thread(glossaries_of(request).all)
+    of_one_pair = [glossary for glossary in stored if len(glossary.dictionaries) == 1]
+    return answer(DeepLGlossaries(glossaries=list(map(_described, of_one_pair))))
 
 
 @router.get(
     "/v2/glossaries/{glossary_id}",
     name="deepl_glossary",
+    dependencies=ADMITTED,
     summary="A glossary",
-    responses={**success(DeepLGlossary, examples.GLOSSARY), **errors(400, 403, 404)},
-    openapi_extra=id_parameter(),
+    responses={**success(examples.GLOSSARY), **errors(400, 403, 404)},
 )
-async def get(request: Request) -> Response:
+async def get(request: Request, glossary_id: str) -> Response:
     """A glossary, without its terms."""
-    await read_asked(request)
-    return answer(_described(await asyncio.to_thread(glossaries_of(request).get, id_of(request))))
+    return answer(_described(await asyncio.to_thread(glossaries_of(request).get, glossary_id)))
 
 
 @router.get(
     "/v2/glossaries/{glossary_id}/entries",
     name="deepl_glossary_entries",
     response_class=Response,
+    dependencies=ADMITTED,
     summary="The terms of a glossary",
     responses={**text(_TSV, examples.TSV), **errors(400, 403, 404)},
-    openapi_extra=id_parameter(),
 )
-async def entries(request: Request) -> Response:
+async def entries(request: Request, glossary_id: str) -> Response:
     """The terms of a glossary: a line for each, with a tab between source and target."""
-    await read_asked(request)
-    found = await asyncio.to_thread(glossaries_of(request).dictionary, id_of(request), None, None)
-    return answer(to_tsv(found.terms), media_type=_TSV)
+    dictionary = await asyncio.to_thread(glossaries_of(request).dictionary, glossary_id, None, None)
+    return answer(to_tsv(dictionary.terms), media_type=_TSV)
 
 
 @router.delete(
     "/v2/glossaries/{glossary_id}",
     name="deepl_delete_glossary",
     status_code=204,
+    dependencies=ADMITTED,
     summary="Delete a glossary",
     responses={**no_content(), **errors(403, 404)},
-    openapi_extra=id_parameter(),
 )
-async def delete(request: Request) -> Response:
+async def delete(request: Request, glossary_id: str) -> Response:
     """Delete a glossary, whatever its language pairs are."""
-    await read_asked(request)
-    await asyncio.to_thread(glossaries_of(request).delete, id_of(request))
+    await asyncio.to_thread(glossaries_of(request).delete, glossary_id)
     return answer("", 204)
 
 
-def id_of(request: Request) -> str:
-    """The id of a glossary in the path."""
-    glossary_id: str = request.path_params["glossary_id"]
-    return glossary_id
-
-
-def read_dictionary(asked: DictionaryParameters, pairs: LanguagePairs) -> Dictionary:
+def read_dictionary(sent: DictionaryParameters, pairs: LanguagePairs) -> Dictionary:
     """The terms of a language pair, checked.
 
     Args:
-        asked: The terms as they were sent.
+        sent: The terms as they were sent.
         pairs: The language pairs served.
 
     Raises:
         InvalidParameter: The language pair is not served.
         InvalidGlossary: The terms are wrong.
     """
-    if not pairs.find(asked.source_lang, asked.target_lang):
-        given = f"{asked.source_lang!r}, {asked.target_lang!r}"
+    if not pairs.find(sent.source_lang, sent.target_lang):
+        given = f"{sent.source_lang!r}, {sent.target_lang!r}"
         raise InvalidParameter(f"Unsupported glossary source and target language pair: {given}.")
-    terms = parse_tsv(asked.entries) if asked.entries_format == "tsv" else parse_csv(asked.entries)
-    return Dictionary(plain_code(asked.source_lang), plain_code(asked.target_lang), terms)
+    terms = parse_tsv(sent.entries) if sent.entries_format == "tsv" else parse_csv(sent.entries)
+    return Dictionary(plain_code(sent.source_lang), plain_code(sent.target_lang), terms)
 
 
 def _described(glossary: GlossaryInfo) -> DeepLGlossary:

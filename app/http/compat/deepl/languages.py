@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -10,14 +11,16 @@ from starlette.responses import Response
 from app.http.access import accounts_of, key_of
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLLanguage, DeepLLanguages, DeepLPair, DeepLPairs, DeepLUsage
-from app.http.compat.deepl.documentation import body, errors, parameters, success
+from app.http.compat.deepl.dependency import ADMITTED, reads
+from app.http.compat.deepl.documentation import errors, success
 from app.http.compat.deepl.parameters import LanguagesParameters
-from app.http.compat.deepl.protocol import answer, read_asked, state_of
+from app.http.compat.deepl.protocol import answer, state_of
+from app.http.compat.described import DescribedRoute
 from app.http.state import service_of
 from model.languages import LanguagePairs, english_name, plain_code, standard_code
 from model.translation.capabilities import Capabilities
 
-router = APIRouter()
+router = APIRouter(route_class=DescribedRoute)
 
 UNLIMITED = 1_000_000_000_000
 """DeepL's number for no limit."""
@@ -28,7 +31,7 @@ _REGIONS = {
 }
 """Target languages that clients know with a region only: the Python SDK refuses EN and PT."""
 
-_ANSWERS = {**success(DeepLLanguages, examples.LANGUAGES), **errors(400, 403, 504)}
+_ANSWERS = {**success(examples.LANGUAGES), **errors(400, 403, 504)}
 
 
 @router.get(
@@ -36,21 +39,19 @@ _ANSWERS = {**success(DeepLLanguages, examples.LANGUAGES), **errors(400, 403, 50
     name="deepl_languages",
     summary="Languages",
     responses=_ANSWERS,
-    openapi_extra=parameters(LanguagesParameters),
 )
 @router.post(
     "/v2/languages",
     name="deepl_languages_by_post",
     summary="Languages",
     responses=_ANSWERS,
-    openapi_extra=body(LanguagesParameters, {"targets": {"type": "target"}}),
 )
-async def languages(request: Request) -> Response:
+async def languages(
+    request: Request, body: Annotated[LanguagesParameters, reads(LanguagesParameters, {"targets": {"type": "target"}})]
+) -> Response:
     """The languages that can be translated from, or to. The parameter may also be in the body of a GET request."""
-    _, given = await read_asked(request)
-    asked = given.as_model(LanguagesParameters)
     pairs = await service_of(request).language_pairs()
-    if asked.type == "source":
+    if body.type == "source":
         codes = dict.fromkeys(map(plain_code, pairs.sources))
         listed = [DeepLLanguage(language=code.upper(), name=english_name(code)) for code in codes]
     else:
@@ -66,21 +67,22 @@ async def languages(request: Request) -> Response:
 @router.get(
     "/v2/usage",
     name="deepl_usage",
+    dependencies=ADMITTED,
     summary="Characters translated",
-    responses={**success(DeepLUsage, examples.USAGE), **errors(403)},
+    responses={**success(examples.USAGE), **errors(403)},
 )
 @router.post(
     "/v2/usage",
     name="deepl_usage_post",
+    dependencies=ADMITTED,
     summary="Characters translated, for clients that post",
-    responses={**success(DeepLUsage, examples.USAGE), **errors(400, 403, 413)},
+    responses={**success(examples.USAGE), **errors(400, 403, 413)},
 )
 async def usage(request: Request) -> Response:
     """The characters of this month and the limit of the key.
 
     Without keys: those that this process has translated for clients of this protocol, and no limit.
     """
-    await read_asked(request)
     accounts, key = accounts_of(request), key_of(request)
     if accounts is None or key is None:
         return answer(DeepLUsage(character_count=state_of(request).num_characters, character_limit=UNLIMITED))
@@ -92,12 +94,12 @@ async def usage(request: Request) -> Response:
 @router.get(
     "/v2/glossary-language-pairs",
     name="deepl_glossary_pairs",
+    dependencies=ADMITTED,
     summary="Language pairs of glossaries",
-    responses={**success(DeepLPairs, examples.PAIRS), **errors(403, 504)},
+    responses={**success(examples.PAIRS), **errors(403, 504)},
 )
 async def glossary_pairs(request: Request) -> Response:
     """The language pairs that a glossary can have: all that are translated."""
-    await read_asked(request)
     return answer(DeepLPairs(supported_languages=_plain_pairs(await service_of(request).language_pairs())))
 
 

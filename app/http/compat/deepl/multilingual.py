@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -18,19 +19,21 @@ from app.http.compat.deepl.answers import (
     DeepLMultilingual,
     DeepLMultilinguals,
 )
-from app.http.compat.deepl.documentation import body, errors, id_parameter, no_content, parameters, success
-from app.http.compat.deepl.glossaries import id_of, read_dictionary
+from app.http.compat.deepl.dependency import ADMITTED, reads
+from app.http.compat.deepl.documentation import errors, no_content, success
+from app.http.compat.deepl.glossaries import read_dictionary
 from app.http.compat.deepl.parameters import (
     DictionaryParameters,
     MultilingualChanges,
     MultilingualParameters,
     PairParameters,
 )
-from app.http.compat.deepl.protocol import answer, read_asked
+from app.http.compat.deepl.protocol import answer
+from app.http.compat.described import DescribedRoute
 from app.http.state import glossaries_of, service_of
 from model.languages import LanguagePairs
 
-router = APIRouter()
+router = APIRouter(route_class=DescribedRoute)
 
 
 @router.post(
@@ -38,60 +41,60 @@ router = APIRouter()
     name="deepl_create_multilingual",
     status_code=201,
     summary="Create a glossary",
-    responses={**success(DeepLMultilingual, examples.MULTILINGUAL, 201), **errors(400, 403, 413, 456, 504)},
-    openapi_extra=body(MultilingualParameters, examples.CREATE_MULTILINGUAL),
+    responses={**success(examples.MULTILINGUAL, 201), **errors(400, 403, 413, 456, 504)},
 )
-async def create(request: Request) -> Response:
+async def create(
+    request: Request,
+    body: Annotated[MultilingualParameters, reads(MultilingualParameters, examples.CREATE_MULTILINGUAL)],
+) -> Response:
     """Store a glossary with a dictionary for each language pair. With `VERSO_DATA_DIR` it outlives the process."""
-    _, given = await read_asked(request)
-    asked = given.as_model(MultilingualParameters)
     pairs = await service_of(request).language_pairs()
     store = glossaries_of(request)
-    made = await asyncio.to_thread(lambda: store.create(asked.name, _dictionaries(asked.dictionaries, pairs)))
+    made = await asyncio.to_thread(lambda: store.create(body.name, _dictionaries(body.dictionaries, pairs)))
     return answer(_described(made), 201)
 
 
 @router.get(
     "/v3/glossaries",
     name="deepl_multilinguals",
+    dependencies=ADMITTED,
     summary="Glossaries",
-    responses={**success(DeepLMultilinguals, examples.MULTILINGUALS), **errors(403)},
+    responses={**success(examples.MULTILINGUALS), **errors(403)},
 )
 async def all_glossaries(request: Request) -> Response:
     """All glossaries, the oldest first."""
-    await read_asked(request)
-    found = await asyncio.to_thread(glossaries_of(request).all)
-    return answer(DeepLMultilinguals(glossaries=[_described(one) for one in found]))
+    stored = await asyncio.to_thread(glossaries_of(request).all)
+    return answer(DeepLMultilinguals(glossaries=list(map(_described, stored))))
 
 
 @router.get(
     "/v3/glossaries/{glossary_id}",
     name="deepl_multilingual",
+    dependencies=ADMITTED,
     summary="A glossary",
-    responses={**success(DeepLMultilingual, examples.MULTILINGUAL), **errors(403, 404)},
-    openapi_extra=id_parameter(),
+    responses={**success(examples.MULTILINGUAL), **errors(403, 404)},
 )
-async def get(request: Request) -> Response:
+async def get(request: Request, glossary_id: str) -> Response:
     """A glossary, without its terms."""
-    await read_asked(request)
-    return answer(_described(await asyncio.to_thread(glossaries_of(request).get, id_of(request))))
+    return answer(_described(await asyncio.to_thread(glossaries_of(request).get, glossary_id)))
 
 
 @router.patch(
     "/v3/glossaries/{glossary_id}",
     name="deepl_change_multilingual",
     summary="Rename a glossary, or add terms",
-    responses={**success(DeepLMultilingual, examples.MULTILINGUAL), **errors(400, 403, 404, 413, 456, 504)},
-    openapi_extra={**body(MultilingualChanges, examples.CHANGE_MULTILINGUAL), **id_parameter()},
+    responses={**success(examples.MULTILINGUAL), **errors(400, 403, 404, 413, 456, 504)},
 )
-async def change(request: Request) -> Response:
+async def change(
+    request: Request,
+    glossary_id: str,
+    body: Annotated[MultilingualChanges, reads(MultilingualChanges, examples.CHANGE_MULTILINGUAL)],
+) -> Response:
     """Change the name, or add terms: those with the same source are replaced, other terms stay."""
-    _, given = await read_asked(request)
-    asked = given.as_model(MultilingualChanges)
     pairs = await service_of(request).language_pairs()
     store = glossaries_of(request)
     changed = await asyncio.to_thread(
-        lambda: store.update(id_of(request), asked.name, _dictionaries(asked.dictionaries, pairs))
+        lambda: store.update(glossary_id, body.name, _dictionaries(body.dictionaries, pairs))
     )
     return answer(_described(changed))
 
@@ -100,19 +103,20 @@ async def change(request: Request) -> Response:
     "/v3/glossaries/{glossary_id}/dictionaries",
     name="deepl_replace_dictionary",
     summary="Replace the terms of a language pair",
-    responses={**success(DeepLDictionary, examples.DICTIONARY), **errors(400, 403, 404, 413, 456, 504)},
-    openapi_extra={**body(DictionaryParameters, examples.REPLACE_DICTIONARY), **id_parameter()},
+    responses={**success(examples.DICTIONARY), **errors(400, 403, 404, 413, 456, 504)},
 )
-async def replace(request: Request) -> Response:
+async def replace(
+    request: Request,
+    glossary_id: str,
+    body: Annotated[DictionaryParameters, reads(DictionaryParameters, examples.REPLACE_DICTIONARY)],
+) -> Response:
     """Replace all terms of a language pair, or add the pair."""
-    _, given = await read_asked(request)
-    asked = given.as_model(DictionaryParameters)
     pairs = await service_of(request).language_pairs()
     store = glossaries_of(request)
 
     def put() -> Dictionary:
-        dictionary = read_dictionary(asked, pairs)
-        store.replace(id_of(request), dictionary)
+        dictionary = read_dictionary(body, pairs)
+        store.replace(glossary_id, dictionary)
         return dictionary
 
     stored = await asyncio.to_thread(put)
@@ -123,15 +127,14 @@ async def replace(request: Request) -> Response:
     "/v3/glossaries/{glossary_id}/entries",
     name="deepl_dictionary_entries",
     summary="The terms of a language pair",
-    responses={**success(DeepLDictionaries, examples.DICTIONARIES), **errors(400, 403, 404)},
-    openapi_extra=parameters(PairParameters, with_id=True),
+    responses={**success(examples.DICTIONARIES), **errors(400, 403, 404)},
 )
-async def entries(request: Request) -> Response:
+async def entries(
+    request: Request, glossary_id: str, body: Annotated[PairParameters, reads(PairParameters)]
+) -> Response:
     """The terms of one language pair of a glossary."""
-    _, given = await read_asked(request)
-    asked = given.as_model(PairParameters)
     store = glossaries_of(request)
-    found = await asyncio.to_thread(store.dictionary, id_of(request), asked.source_lang, asked.target_lang)
+    found = await asyncio.to_thread(store.dictionary, glossary_id, body.source_lang, body.target_lang)
     return answer(
         DeepLDictionaries(
             dictionaries=[
@@ -152,14 +155,13 @@ async def entries(request: Request) -> Response:
     status_code=204,
     summary="Delete the terms of a language pair",
     responses={**no_content(), **errors(400, 403, 404)},
-    openapi_extra=parameters(PairParameters, with_id=True),
 )
-async def delete_dictionary(request: Request) -> Response:
+async def delete_dictionary(
+    request: Request, glossary_id: str, body: Annotated[PairParameters, reads(PairParameters)]
+) -> Response:
     """Delete the terms of one language pair of a glossary."""
-    _, given = await read_asked(request)
-    asked = given.as_model(PairParameters)
     store = glossaries_of(request)
-    await asyncio.to_thread(store.delete_dictionary, id_of(request), asked.source_lang, asked.target_lang)
+    await asyncio.to_thread(store.delete_dictionary, glossary_id, body.source_lang, body.target_lang)
     return answer("", 204)
 
 
@@ -167,18 +169,17 @@ async def delete_dictionary(request: Request) -> Response:
     "/v3/glossaries/{glossary_id}",
     name="deepl_delete_multilingual",
     status_code=204,
+    dependencies=ADMITTED,
     summary="Delete a glossary",
     responses={**no_content(), **errors(403, 404)},
-    openapi_extra=id_parameter(),
 )
-async def delete(request: Request) -> Response:
+async def delete(request: Request, glossary_id: str) -> Response:
     """Delete a glossary."""
-    await read_asked(request)
-    await asyncio.to_thread(glossaries_of(request).delete, id_of(request))
+    await asyncio.to_thread(glossaries_of(request).delete, glossary_id)
     return answer("", 204)
 
 
-def _dictionaries(asked: list[DictionaryParameters], pairs: LanguagePairs) -> list[Dictionary]:
+def _dictionaries(sent: list[DictionaryParameters], pairs: LanguagePairs) -> list[Dictionary]:
     """The dictionaries of a request, checked.
 
     Raises:
@@ -186,7 +187,7 @@ def _dictionaries(asked: list[DictionaryParameters], pairs: LanguagePairs) -> li
         InvalidGlossary: The terms are wrong.
     """
     found: dict[tuple[str, str], Dictionary] = {}
-    for one in asked:
+    for one in sent:
         dictionary = read_dictionary(one, pairs)
         pair = dictionary.source, dictionary.target
         if pair in found:

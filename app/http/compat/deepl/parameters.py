@@ -61,6 +61,10 @@ class _Parameters(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
 
 
+class NoParameters(_Parameters):
+    """No parameters but the key."""
+
+
 class GlossaryChoice(_Parameters):
     """Languages, the form of address, and stored glossaries."""
 

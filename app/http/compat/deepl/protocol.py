@@ -54,14 +54,25 @@ def state_of(request: Request) -> DeepLState:
     return state
 
 
-async def read_asked(
-    request: Request, max_bytes: int | None = None, scope: Scope = "translate"
-) -> tuple[str, Parameters]:
-    """The key and the parameters of a request; parameters that are null count as absent.
+@dataclass(frozen=True)
+class Sent:
+    """What a request sends.
+
+    Args:
+        key: The key.
+        parameters: The parameters; those that are null count as absent.
+    """
+
+    key: str
+    parameters: Parameters
+
+
+async def read_sent(request: Request, max_bytes: int, scope: Scope) -> Sent:
+    """The key and the parameters of a request.
 
     Args:
         request: The request; its body has not been read yet.
-        max_bytes: The largest body accepted, if it is not that of other requests.
+        max_bytes: The largest body accepted.
         scope: What a key must have, where there are keys.
 
     Raises:
@@ -70,15 +81,14 @@ async def read_asked(
             (:func:`app.http.compat.parameters.read_admitted_parameters`).
     """
     header_key = token_in(request.headers.get("authorization", ""), _SCHEME)
-    bound = max_bytes or settings_of(request).max_body_bytes
     try:
-        key, parameters = await read_admitted_parameters(request, bound, scope, header_key, "auth_key")
+        key, parameters = await read_admitted_parameters(request, max_bytes, scope, header_key, "auth_key")
     except KeyRequired:
         key = None
     if key is None:  # also where callers without a key are served: the protocol always needs one
         raise KeyMissing(any_key=settings_of(request).keys_db is None)
-    known = {name: value for name, value in parameters.values.items() if value is not None}
-    return key, replace(parameters, values=known)
+    given = {name: value for name, value in parameters.values.items() if value is not None}
+    return Sent(key, replace(parameters, values=given))
 
 
 def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:
@@ -92,10 +102,10 @@ def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:
     Raises:
         InvalidParameter: The language is not served.
     """
-    found = closest(code, languages)
-    if found is None:
+    language = closest(code, languages)
+    if language is None:
         raise not_supported(parameter)
-    return found
+    return language
 
 
 def not_supported(parameter: str) -> InvalidParameter:

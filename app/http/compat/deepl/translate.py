@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.errors import InvalidParameter
 from app.glossaries.terms import merged, terms_in
-from app.http.access import caller_of, counted
+from app.http.access import caller_of, metered
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLTranslation, DeepLTranslations
-from app.http.compat.deepl.documentation import body, errors, success
+from app.http.compat.deepl.dependency import reads
+from app.http.compat.deepl.documentation import errors, success
 from app.http.compat.deepl.parameters import GlossaryChoice, TranslateParameters
-from app.http.compat.deepl.protocol import answer, not_supported, read_asked, shown_code, state_of, supported
+from app.http.compat.deepl.protocol import answer, not_supported, shown_code, state_of, supported
+from app.http.compat.described import DescribedRoute
 from app.http.compat.grace import with_grace
 from app.http.limits import check_texts
 from app.http.state import glossaries_of, service_of, settings_of
 from app.http.stored_terms import StoredTerms, search_terms
 from app.serving.model_choice import DETECT, NO_LANGUAGE
+from app.serving.request import TranslationRequest
 from app.serving.text_job import TranslateResult
 from app.telemetry.logs import log_fields
 from model.decoding.options import DecodingOptions, Formality
@@ -31,7 +34,7 @@ from model.text.glossary import Glossary
 if TYPE_CHECKING:
     from model.translation.plan import Translation
 
-router = APIRouter()
+router = APIRouter(route_class=DescribedRoute)
 
 FORMALITY: dict[str, Formality | None] = {
     "default": None,
@@ -49,32 +52,31 @@ _MODEL_TYPE_USED = {"prefer_quality_optimized": "quality_optimized"}
     "/v2/translate",
     name="deepl_translate",
     summary="Translate texts",
-    responses={**success(DeepLTranslations, examples.TRANSLATIONS), **errors(400, 403, 404, 413, 500, 504)},
-    openapi_extra=body(TranslateParameters, examples.TRANSLATE),
+    responses={**success(examples.TRANSLATIONS), **errors(400, 403, 404, 413, 500, 504)},
 )
-async def translate(request: Request) -> Response:
+async def translate(
+    request: Request, body: Annotated[TranslateParameters, reads(TranslateParameters, examples.TRANSLATE)]
+) -> Response:
     """Translate one text or a list of texts.
 
     Unknown parameters are ignored. If the service is busy or still loading, the answer waits. If the client
     disconnects, the work continues for 10 seconds, so that a client that repeats its request gets the answer.
     """
-    _, parameters = await read_asked(request)
-    asked = parameters.as_model(TranslateParameters, settings_of(request).max_texts)
-    characters = sum(map(len, asked.text))
-    log_fields(request.scope).update(texts=len(asked.text), characters=characters)
-    check_texts(asked.text, settings_of(request))
+    characters = sum(map(len, body.text))
+    log_fields(request.scope).update(texts=len(body.text), characters=characters)
+    check_texts(body.text, settings_of(request))
     pairs = await service_of(request).language_pairs()
-    target = supported("target_lang", asked.target_lang, pairs.targets)
-    if asked.source_lang is not None:
-        supported("source_lang", asked.source_lang, pairs.languages)
+    target = supported("target_lang", body.target_lang, pairs.targets)
+    if body.source_lang is not None:
+        supported("source_lang", body.source_lang, pairs.languages)
 
     async def translated() -> list[tuple[str, str]]:
-        if asked.source_lang is not None and plain_code(asked.source_lang) == plain_code(target):
-            return [(text, asked.source_lang) for text in asked.text]
-        terms = await stored_terms(request, asked, asked.text) if asked.all_glossary_ids else StoredTerms()
-        return await _translations(request, asked, terms)
+        if body.source_lang is not None and plain_code(body.source_lang) == plain_code(target):
+            return [(text, body.source_lang) for text in body.text]
+        terms = await stored_terms(request, body, body.text) if body.all_glossary_ids else StoredTerms()
+        return await _translations(request, body, terms)
 
-    found = await counted(request, asked.text, asked, translated)
+    found = await metered(request, body.text, body, translated)
     state_of(request).num_characters += characters
     return answer(
         DeepLTranslations(
@@ -82,22 +84,22 @@ async def translate(request: Request) -> Response:
                 DeepLTranslation(
                     detected_source_language=shown_code(target if source == NO_LANGUAGE else source),
                     text=translation,
-                    billed_characters=len(text) if asked.show_billed_characters else None,
-                    model_type_used=_MODEL_TYPE_USED.get(asked.model_type or "", asked.model_type),
-                    tag_handling_version=asked.tag_handling_version,
+                    billed_characters=len(text) if body.show_billed_characters else None,
+                    model_type_used=_MODEL_TYPE_USED.get(body.model_type or "", body.model_type),
+                    tag_handling_version=body.tag_handling_version,
                 )
-                for text, (translation, source) in zip(asked.text, found, strict=True)
+                for text, (translation, source) in zip(body.text, found, strict=True)
             ]
         )
     )
 
 
-async def stored_terms(request: Request, asked: GlossaryChoice, texts: Sequence[str]) -> StoredTerms:
-    """The terms of the glossaries asked for that texts hold.
+async def stored_terms(request: Request, body: GlossaryChoice, texts: Sequence[str]) -> StoredTerms:
+    """The terms of the chosen glossaries that texts contain.
 
     Args:
         request: The request.
-        asked: Its parameters.
+        body: Its parameters.
         texts: The texts.
 
     Raises:
@@ -107,13 +109,13 @@ async def stored_terms(request: Request, asked: GlossaryChoice, texts: Sequence[
         InvalidGlossary: The texts hold too many terms.
         DeadlineExceeded: The search took too long.
     """
-    source = asked.source_lang
+    source = body.source_lang
     if source is None:
         raise InvalidParameter("Value for 'source_lang' not supported: it is required with a glossary.")
     store = glossaries_of(request)
 
     def find(check: Callable[[], None]) -> Glossary:
-        several = [store.dictionary(one, source, asked.target_lang).terms for one in asked.all_glossary_ids]
+        several = [store.dictionary(one, source, body.target_lang).terms for one in body.all_glossary_ids]
         return terms_in(merged(several), texts, plain_code(source), check)
 
     return await search_terms(request, find)
@@ -128,30 +130,30 @@ def formality_refused(target: str) -> InvalidParameter:
     return InvalidParameter(f"Target language '{target.upper()}' doesn't support formality.")
 
 
-async def _translations(request: Request, asked: TranslateParameters, terms: StoredTerms) -> list[tuple[str, str]]:
+async def _translations(request: Request, body: TranslateParameters, terms: StoredTerms) -> list[tuple[str, str]]:
     """Each translation with the language of its text. A text that is a term needs no model."""
     exact = {term.source: term.target for term in terms.terms}
-    others = [text for text in asked.text if text.strip() not in exact]
-    outcome = await _translated(request, asked, others, terms) if others else None
+    others = [text for text in body.text if text.strip() not in exact]
+    outcome = await _translated(request, body, others, terms) if others else None
     results = iter([] if outcome is None else outcome.results)
     found: list[tuple[str, str]] = []
-    for index, text in enumerate(asked.text):
+    for index, text in enumerate(body.text):
         if (term := text.strip()) in exact:
-            found.append((text.replace(term, exact[term]), asked.source_lang or ""))
+            found.append((text.replace(term, exact[term]), body.source_lang or ""))
         else:
-            result = _checked(next(results), index, asked)
-            found.append((result.text, asked.source_lang or result.source))
+            result = _checked(next(results), index, body)
+            found.append((result.text, body.source_lang or result.source))
     return found
 
 
-def _checked(result: Translation | Exception, index: int, asked: TranslateParameters) -> Translation:
+def _checked(result: Translation | Exception, index: int, body: TranslateParameters) -> Translation:
     """A translation.
 
     Raises:
         Exception: It failed, and with it the request: the protocol has no errors of single texts.
     """
     if isinstance(result, UnsupportedFormality):
-        raise formality_refused(asked.target_lang)
+        raise formality_refused(body.target_lang)
     if isinstance(result, InvalidMarkup):
         raise InvalidParameter(f"Tag handling parsing failed, please check text {index + 1}: {result}")
     if isinstance(result, Exception):
@@ -160,40 +162,36 @@ def _checked(result: Translation | Exception, index: int, asked: TranslateParame
 
 
 async def _translated(
-    request: Request, asked: TranslateParameters, texts: list[str], terms: StoredTerms
+    request: Request, body: TranslateParameters, texts: list[str], terms: StoredTerms
 ) -> TranslateResult:
     """The translations; a form of address that is only preferred is left out where the model knows none."""
-    options = _options(asked, terms.terms, FORMALITY[asked.formality])
-    outcome = await _run(request, asked, texts, options, terms.within)
+    options = _options(body, terms.terms, FORMALITY[body.formality])
+    outcome = await _run(request, body, texts, options, terms.within_s)
     refused = any(isinstance(result, UnsupportedFormality) for result in outcome.results)
-    if refused and asked.formality.startswith("prefer_"):
-        return await _run(request, asked, texts, _options(asked, terms.terms, None), terms.within)
+    if refused and body.formality.startswith("prefer_"):
+        return await _run(request, body, texts, _options(body, terms.terms, None), terms.within_s)
     return outcome
 
 
 async def _run(
     request: Request,
-    asked: TranslateParameters,
+    body: TranslateParameters,
     texts: list[str],
     options: DecodingOptions,
-    within: Mapping[str, float],
+    within_s: float | None,
 ) -> TranslateResult:
-    service = service_of(request)
-    source, target = asked.source_lang or DETECT, asked.target_lang
-
-    work = service.translate(
-        texts, source=source, target=target, options=options, caller=caller_of(request), waits=True, **within
-    )
+    source, target = body.source_lang or DETECT, body.target_lang
+    job = TranslationRequest(texts, source, target, options, caller_of(request), waits=True, within_s=within_s)
     try:
-        return await with_grace(work)
+        return await with_grace(service_of(request).translate(job))
     except UnsupportedPair:
         raise not_supported("target_lang") from None
 
 
-def _options(asked: TranslateParameters, terms: Glossary, formality: Formality | None) -> DecodingOptions:
+def _options(body: TranslateParameters, terms: Glossary, formality: Formality | None) -> DecodingOptions:
     return DecodingOptions(
         formality=formality,
         glossary=terms,
-        format=asked.tag_handling or "text",
-        ignore_tags=tuple(asked.ignore_tags) if asked.tag_handling else (),
+        format=body.tag_handling or "text",
+        ignore_tags=tuple(body.ignore_tags) if body.tag_handling else (),
     )

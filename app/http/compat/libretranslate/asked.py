@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, unquote_plus
 
-from starlette.requests import Request
-
-from app.accounts.keys import Scope
 from app.errors import InvalidParameter
-from app.http.access import bearer_token
-from app.http.compat.parameters import Parameters, read_admitted_parameters
+from app.http.compat.parameters import Parameters
 from app.http.request_body import LONGEST_VALUE_REPEATED
 from app.settings import Settings
 
@@ -55,23 +51,6 @@ class TranslateAsked:
                 return translations
             case "encoded list":
                 return quote(json.dumps(translations, ensure_ascii=False))
-
-
-async def read_admitted(request: Request, max_body_bytes: int, scope: Scope) -> Parameters:
-    """The parameters of a request whose caller may use the route.
-
-    The key is the parameter ``api_key``, or stands in the header ``Authorization: Bearer KEY``.
-
-    Args:
-        request: The request; its body has not been read yet.
-        max_body_bytes: The largest body accepted.
-        scope: What a key must have, where there are keys.
-
-    Raises:
-        ServiceError: The caller is refused, or the parameters cannot be read.
-    """
-    token = bearer_token(request)
-    return (await read_admitted_parameters(request, max_body_bytes, scope, token, "api_key"))[1]
 
 
 def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked:

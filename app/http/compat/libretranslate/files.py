@@ -11,13 +11,14 @@ from fastapi import Request, Response
 from app.documents.document import Document, Sender
 from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
-from app.http.access import counted_document
+from app.http.access import metered_document
 from app.http.attachment import attachment
-from app.http.compat.libretranslate.asked import missing, read_admitted, read_string
+from app.http.compat.libretranslate.asked import missing, read_string
 from app.http.compat.libretranslate.errors import error_response, error_shape
-from app.http.form_body import FORM_BYTES, UploadedFile
+from app.http.compat.parameters import Parameters
+from app.http.form_body import UploadedFile
 from app.http.middleware import release_body
-from app.http.state import documents_of, settings_of
+from app.http.state import documents_of
 from app.settings import Settings
 from app.telemetry.logs import log_fields
 from model.decoding.options import DecodingOptions
@@ -49,14 +50,15 @@ def supported_files(settings: Settings) -> list[str]:
     return sorted(FORMATS) if settings.max_documents else []
 
 
-async def read_translate_file(request: Request) -> FileAsked:
+def read_translate_file(parameters: Parameters) -> FileAsked:
     """What ``/translate_file`` is asked for.
+
+    Args:
+        parameters: The fields sent.
 
     Raises:
         InvalidParameter: A field is missing or wrong.
     """
-    max_bytes = settings_of(request).max_document_bytes + FORM_BYTES
-    parameters = await read_admitted(request, max_bytes, "documents")
     file = parameters.files.get("file")
     if file is None:
         raise InvalidParameter(missing("file"))
@@ -88,7 +90,7 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
         return await documents.add(file.content, file.name, source, target, DecodingOptions(), own)
 
     try:
-        document = await counted_document(request, (file, source, target), file.content, add)
+        document = await metered_document(request, (file, source, target), file.content, add)
     except UnsupportedDocument:
         raise InvalidParameter("Invalid request: file format not supported") from None
     release_body(request.scope)

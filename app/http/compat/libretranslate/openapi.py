@@ -26,24 +26,6 @@ _ERRORS = {
 BODY_ERRORS = {status: _ERRORS[status] for status in (400, 413)}
 """Those of every route with parameters in its body."""
 
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-
-
-def accepting(schema: type[BaseModel], examples: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``openapi_extra`` of a route that reads its parameters from JSON, forms and the query.
-
-    Args:
-        schema: The parameters.
-        examples: Bodies in JSON, by what they show; without any, only ``multipart/form-data`` is documented.
-    """
-    described = schema.model_json_schema()
-    if not examples:
-        return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": described}}}}
-    named = {name: {"summary": name, "value": body} for name, body in examples.items()}
-    content: dict[str, Any] = {"application/json": {"schema": described, "examples": named}}
-    content |= {form: {"schema": described} for form in _FORMS}
-    return {"requestBody": {"required": True, "content": content}}
-
 
 def answers(
     example: BaseModel | list[Any] | dict[str, Any] | str,

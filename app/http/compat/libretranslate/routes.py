@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
 from app.documents.formats.table import MEDIA_TYPES
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
-from app.http.access import accounts_of, caller_of, counted
+from app.http.access import accounts_of, caller_of, metered
+from app.http.compat.described import DescribedRoute
 from app.http.compat.libretranslate import schemas
 from app.http.compat.libretranslate.asked import (
     TranslateAsked,
     check_lengths,
     not_supported,
-    read_admitted,
     read_texts,
     read_translate,
 )
+from app.http.compat.libretranslate.dependency import reads
 from app.http.compat.libretranslate.errors import error_response
 from app.http.compat.libretranslate.files import (
     FILES_DISABLED,
@@ -36,12 +37,13 @@ from app.http.compat.libretranslate.languages import (
     find_language,
     wire_code,
 )
-from app.http.compat.libretranslate.openapi import BODY_ERRORS, accepting, answers, refusals, spec_of
+from app.http.compat.libretranslate.openapi import BODY_ERRORS, answers, refusals, spec_of
 from app.http.compat.libretranslate.paths import PREFIX
 from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
-from app.http.compat.parameters import Parameters, read_parameters
+from app.http.compat.parameters import Parameters
 from app.http.state import service_of, settings_of
 from app.serving.detection import Detection
+from app.serving.request import TranslationRequest
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
 from model.decoding.options import DecodingOptions
@@ -55,34 +57,32 @@ NO_DOCUMENT = "There is no document '0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4'; document
 NOT_READY = "The model is still loading; try again in 5 s."
 
 
-router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"])
-
-
-async def _parameters(request: Request) -> Parameters:
-    return await read_admitted(request, settings_of(request).max_body_bytes, "translate")
+router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"], route_class=DescribedRoute)
 
 
 @router.post(
     "/translate",
     summary="Translate texts",
-    openapi_extra=accepting(schemas.TranslateParameters, schemas.TRANSLATE_REQUESTS),
     response_model_exclude_unset=True,
     responses=answers(schemas.TRANSLATED),
 )
-async def libretranslate_translate(request: Request) -> TranslateAnswer:
+async def libretranslate_translate(
+    request: Request,
+    parameters: Annotated[Parameters, reads(schemas.TranslateParameters, schemas.TRANSLATE_REQUESTS)],
+) -> TranslateAnswer:
     """Translate a text or a list of texts.
 
     A text without letters, one in the target language, and with `source: auto` one whose language cannot be detected
     come back unchanged. If a text of a list cannot be translated, none is.
     """
     settings = settings_of(request)
-    asked = read_translate(await _parameters(request), settings)
+    asked = read_translate(parameters, settings)
     log_fields(request.scope).update(texts=len(asked.texts), characters=asked.num_characters)
     pairs = await service_of(request).language_pairs()
     source, target = _languages(asked.source, asked.target, pairs)
     if source == target:
         return _answer(asked, [(text, []) for text in asked.texts])
-    return await counted(request, asked.texts, asked, lambda: _translate(request, asked, source, target, pairs))
+    return await metered(request, asked.texts, asked, lambda: _translate(request, asked, source, target, pairs))
 
 
 async def _translate(
@@ -98,7 +98,7 @@ async def _translate(
     )
     try:
         outcome = await service_of(request).translate(
-            asked.texts, source=source, target=target, options=options, caller=caller_of(request), waits=True
+            TranslationRequest(asked.texts, source, target, options, caller_of(request), waits=True)
         )
     except UnsupportedPair:
         outcome = None
@@ -174,12 +174,14 @@ def _named(language: str, pairs: LanguagePairs) -> str:
 @router.post(
     "/detect",
     summary="Detect the language of a text",
-    openapi_extra=accepting(schemas.DetectParameters, {"a text": schemas.DETECT_REQUEST}),
     responses=answers(schemas.DETECTED),
 )
-async def libretranslate_detect(request: Request) -> list[DetectionBody]:
+async def libretranslate_detect(
+    request: Request,
+    parameters: Annotated[Parameters, reads(schemas.DetectParameters, {"a text": schemas.DETECT_REQUEST})],
+) -> list[DetectionBody]:
     """The language of a text among the loaded ones; with confidence 0 if it cannot be detected."""
-    texts, _ = read_texts(await _parameters(request), settings_of(request))
+    texts, _ = read_texts(parameters, settings_of(request))
     check_lengths(texts, settings_of(request))
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)))
     (detected,) = await service_of(request).detect(["\n".join(texts)])
@@ -237,34 +239,36 @@ async def libretranslate_spec(request: Request) -> dict[str, Any]:
 @router.post(
     "/suggest",
     summary="Suggest a better translation",
-    openapi_extra=accepting(schemas.SuggestParameters, {"a suggestion": schemas.SUGGEST_REQUEST}),
     status_code=403,
     response_model=schemas.ErrorBody,
     responses=refusals({**BODY_ERRORS, 403: SUGGESTIONS_DISABLED}),
 )
-async def libretranslate_suggest(request: Request) -> Response:
+async def libretranslate_suggest(
+    parameters: Annotated[
+        Parameters, reads(schemas.SuggestParameters, {"a suggestion": schemas.SUGGEST_REQUEST}, scope=None)
+    ],
+) -> Response:
     """Suggestions are disabled: nothing is stored."""
-    await read_parameters(request, settings_of(request).max_body_bytes)
     return error_response(403, SUGGESTIONS_DISABLED)
 
 
 @router.post(
     "/translate_file",
     summary="Translate a document",
-    openapi_extra=accepting(schemas.FileParameters, {}),
     response_model=schemas.TranslatedFile,
     responses=answers(schemas.FILE_TRANSLATED, also={403: FILES_DISABLED}),
 )
-async def libretranslate_translate_file(request: Request) -> Response:
+async def libretranslate_translate_file(
+    request: Request, parameters: Annotated[Parameters, reads(schemas.FileParameters, scope="documents")]
+) -> Response:
     """Translate a document, and wait until it is done.
 
     The answer is the address of the translation, which is kept for a day. `GET /frontend/settings` lists the endings of
     the files that are translated. The document is cancelled if the client does not wait.
     """
     if not supported_files(settings_of(request)):
-        await read_parameters(request, settings_of(request).max_body_bytes)
         return error_response(403, FILES_DISABLED)
-    asked = await read_translate_file(request)
+    asked = read_translate_file(parameters)
     pairs = await service_of(request).language_pairs()
     source, target = _languages(asked.source, asked.target, pairs)
     try:
@@ -284,12 +288,11 @@ async def libretranslate_translate_file(request: Request) -> Response:
     "/download_file/{filename}",
     summary="Download a translated document",
     response_class=Response,
-    openapi_extra={"parameters": [{"in": "path", "name": "filename", "required": True, "schema": {"type": "string"}}]},
     responses=answers("Guten Morgen.\n", media_types=MEDIA_TYPES, also={404: NO_DOCUMENT}),
 )
-async def libretranslate_download_file(request: Request) -> Response:
+async def libretranslate_download_file(request: Request, filename: str) -> Response:
     """The translation of a document, in the format of its source."""
-    return await download(request, request.path_params["filename"])
+    return await download(request, filename)
 
 
 @router.get("/", include_in_schema=False)

@@ -1,0 +1,97 @@
+"""Parameters in any form: a dependency reads them, and their model describes them in the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+JSON = "application/json"
+MULTIPART = "multipart/form-data"
+_FORMS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
+
+
+@runtime_checkable
+class ReadsParameters(Protocol):
+    """A dependency that reads the parameters of a request."""
+
+    def described(self, method: str) -> dict[str, Any]:
+        """The parameters, as OpenAPI describes them.
+
+        Args:
+            method: The method of the route.
+        """
+        ...
+
+
+class DescribedRoute(APIRoute):
+    """A route whose parameters are read, and described, by a dependency: FastAPI reads a body in one form only."""
+
+    def __init__(self, path: str, endpoint: Any, **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        for dependency in self.dependant.dependencies:
+            if isinstance(dependency.call, ReadsParameters):
+                for method in self.methods or ():  # a route has one
+                    self.openapi_extra = dependency.call.described(method)
+
+
+def query(model: type[BaseModel]) -> dict[str, Any]:
+    """The parameters of a query.
+
+    Args:
+        model: Its fields.
+    """
+    schema = _schema(model)
+    required = schema.get("required", ())
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": name in required, "schema": field}
+            for name, field in schema["properties"].items()
+        ]
+    }
+
+
+def body(model: type[BaseModel], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The body of a request, as JSON and as a form.
+
+    Args:
+        model: Its fields.
+        examples: Bodies, by what they show.
+    """
+    schema = _schema(model)
+    named = {name: {"summary": name, "value": value} for name, value in examples.items()}
+    content: dict[str, Any] = {form: {"schema": schema} for form in _FORMS}
+    content[JSON] = {"schema": schema, "examples": named}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def file_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a request with a file, ``file``.
+
+    Args:
+        model: Its fields; if it has none for the file, one is added.
+    """
+    schema = _schema(model)
+    if "file" not in schema["properties"]:
+        file = {"type": "string", "format": "binary", "description": "The file."}
+        schema["properties"] = {"file": file, **schema["properties"]}
+        schema["required"] = ["file", *schema["required"]]
+    return {"requestBody": {"required": True, "content": {MULTIPART: {"schema": schema}}}}
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a model, complete in itself: references would have to be among the document's components."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolved(node: Any) -> Any:
+        if isinstance(node, dict):
+            if "$ref" in node:
+                return resolved(definitions[node["$ref"].rpartition("/")[2]])
+            return {name: resolved(value) for name, value in node.items()}
+        return [resolved(element) for element in node] if isinstance(node, list) else node
+
+    complete: dict[str, Any] = resolved(schema)
+    return complete

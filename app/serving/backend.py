@@ -1,0 +1,285 @@
+"""What routes and documents need of a translation service, whether its models run in this process or in others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from typing import Generic, Literal, TypeVar
+
+from app.errors import DeadlineExceeded, NotReady
+from app.models.registry import ModelT, Registry
+from app.serving.detection import Detection
+from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from app.serving.request import TranslationRequest
+from app.serving.text_job import AttentionResult, TextResult, Times, TranslateResult
+from app.serving.text_translation import Deliver, StreamedSentence, StreamedText
+from app.settings import Settings
+from app.steady_pool import SteadyPool
+from app.telemetry.metrics import Metrics
+from model.languages import LanguagePairs
+from model.network.heads import AttentionHead
+
+_T = TypeVar("_T")
+
+State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
+"""The states of a service; requests are accepted only in ``ready``."""
+
+
+async def elements_of(
+    produce: Callable[[Callable[[_T], None]], Coroutine[object, None, _T]],
+) -> AsyncGenerator[_T, None]:
+    """The elements that a function produces on a task of its own, and last its result.
+
+    The deadline of the function cancels that task, wherever the task that iterates is at that time: in the midst of
+    sending an element, for example (PEP 789). Close the generator in any case; it cancels the function.
+
+    Args:
+        produce: Calls its argument with each element.
+
+    Raises:
+        Exception: What ended the function, after all elements.
+    """
+    produced: asyncio.Queue[_T | None] = asyncio.Queue()
+    task = asyncio.create_task(produce(produced.put_nowait))
+    task.add_done_callback(lambda _: produced.put_nowait(None))
+    try:
+        while (element := await produced.get()) is not None:
+            yield element
+        yield await task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # it has been raised, or the iteration has ended
+
+
+class TranslationBackend(ABC, Generic[ModelT]):
+    """A translation service: a state, deadlines, and the choice of models. Its methods belong to the event loop.
+
+    Subclasses set ``_registry`` and ``_chooser``, and ``_loaded`` when their models are known.
+
+    Args:
+        settings: The deadline.
+        metrics: Notified whether the service is ready.
+        pool: Runs slow functions.
+        clock: A monotonic clock, in seconds.
+    """
+
+    _registry: Registry[ModelT]
+    _chooser: ModelChooser[ModelT]
+
+    def __init__(self, settings: Settings, metrics: Metrics, pool: SteadyPool, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._pool = pool
+        self._loaded = asyncio.Event()
+        self._state: State = "loading"
+
+    @property
+    def state(self) -> State:
+        """The service's state; requests are accepted only in ``ready``."""
+        return self._state
+
+    @property
+    def models(self) -> list[ModelT]:
+        """The loaded models, in the order they serve."""
+        return list(self._registry)
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start loading the models; returns immediately."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End; requests that are still waiting are refused."""
+
+    async def wait_loaded(self) -> None:
+        """Wait until the models are loaded, or have failed to load."""
+        await self._loaded.wait()
+
+    def not_ready(self) -> NotReady:
+        """The error of requests that are refused in the current state."""
+        return NotReady(5.0 if self._state in ("loading", "empty") else 1.0, self._state)
+
+    async def language_pairs(self) -> LanguagePairs:
+        """The pairs of the loaded models; waits until the deadline for models that are still loading.
+
+        Raises:
+            NotReady: No models are loaded, or the service is draining.
+            DeadlineExceeded: The models take too long to load.
+        """
+        await self._wait_for_models()
+        self._require("ready")
+        return self._registry.pairs
+
+    async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
+        """Detect the languages of texts among the loaded ones; waits until the deadline for models that are loading.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            For each text its language, or None if it has no letters or letters of no loaded language.
+
+        Raises:
+            NotReady: No models are loaded, or the service is draining.
+            DeadlineExceeded: The request took too long.
+        """
+        await self._wait_for_models()
+        with self._admitted():
+            async with self._deadline():
+                return await self._chooser.detect(texts)
+
+    async def pair_of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
+        """The language pair that a text would be translated with.
+
+        Args:
+            text: The text.
+            source: Its language, ``auto``, or None.
+            target: The target language, or None.
+
+        Returns:
+            Both in the model's spelling; they are equal if the text would come back unchanged.
+
+        Raises:
+            UnsupportedPair: No loaded pair fits.
+            LanguageNotDetected: The source is ``auto``, and no loaded language is detected.
+            DetectedPairNotServed: The source is ``auto``, and its pair is not loaded.
+            NotReady: The service is loading or draining.
+        """
+        with self._admitted():
+            return await self._chooser.pair_of(text, source, target)
+
+    async def translate(self, request: TranslationRequest) -> TranslateResult:
+        """Translate texts. When the awaiting task is cancelled, their sentences are withdrawn.
+
+        Args:
+            request: The texts, and how to translate them.
+
+        Raises:
+            UnsupportedPair: No loaded pair fits.
+            NotReady: The service is loading or draining.
+            LimitExceeded: The texts have more sentences than the queue can hold.
+            QueueFull: Too many sentences are queued.
+            DeadlineUnreachable: The request would take too long, so it is not started.
+            DeadlineExceeded: The request took too long and was cancelled.
+        """
+        return await self._translate(request)
+
+    def stream(
+        self, request: TranslationRequest
+    ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
+        """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
+
+        Close the generator in any case. A request that is refused is refused before the first element. The deadline is
+        the one of the translation: a client that reads slowly gets all elements that were ready by then.
+
+        Args:
+            request: The texts, and how to translate them.
+
+        Raises:
+            ServiceError: See :meth:`translate`.
+            UnsupportedPair: No loaded pair fits.
+        """
+        return elements_of(functools.partial(self._translate, request))
+
+    async def _translate(self, request: TranslationRequest, deliver: Deliver | None = None) -> TranslateResult:
+        began = self._clock()
+        if request.waits:
+            await self._wait_for_models()
+        with self._admitted() as used:
+            async with self._deadline(request.within_s) as timeout:
+                choices = await self._choose(request, used)
+                some_model = self._registry.names[0]
+                results, times = await self._translate_chosen(request, choices, timeout, deliver)
+        return TranslateResult.of(results, some_model, times, total_ms=(self._clock() - began) * 1000)
+
+    async def attention(
+        self, request: TranslationRequest, target_text: str | None = None, steps: AttentionHead | None = None
+    ) -> AttentionResult:
+        """All attention weights of a sentence and its translation.
+
+        Args:
+            request: A single text, and how to translate it.
+            target_text: A given translation, or None.
+            steps: A head whose computation is returned step by step, or None.
+
+        Raises:
+            InputError: See :meth:`model.translator.Translator.attention`.
+            NotReady: The service is loading or draining.
+            QueueFull: Too many calls wait.
+            DeadlineExceeded: The request took too long.
+            InferenceFailed: The model failed.
+        """
+        (text,) = request.texts
+        with self._admitted() as used:
+            async with self._deadline(request.within_s) as timeout:
+                (choice,) = await self._choose(request, used)
+                if isinstance(choice, Exception):
+                    raise choice
+                if isinstance(choice, Unchanged):
+                    raise self._chooser.refused(text, request.target, choice)
+                return await self._attention(request, choice, timeout, target_text, steps)
+
+    @abstractmethod
+    async def _translate_chosen(
+        self,
+        request: TranslationRequest,
+        choices: Sequence[ModelChoice[ModelT] | Unchanged | Exception],
+        timeout: asyncio.Timeout,
+        deliver: Deliver | None,
+    ) -> tuple[list[TextResult], Times]:
+        """Translate the texts of a request with the models chosen for them."""
+
+    @abstractmethod
+    async def _attention(
+        self,
+        request: TranslationRequest,
+        choice: ModelChoice[ModelT],
+        timeout: asyncio.Timeout,
+        target_text: str | None,
+        steps: AttentionHead | None,
+    ) -> AttentionResult:
+        """Compute the attention of a request with the model chosen for it."""
+
+    async def _choose(
+        self, request: TranslationRequest, used: contextlib.ExitStack
+    ) -> list[ModelChoice[ModelT] | Unchanged | Exception]:
+        """Choose the model of each text; the models are in use until ``used`` is closed."""
+        return await self._chooser.choose(request.texts, request.source, request.target, request.options)
+
+    @abstractmethod
+    def _admitted(self) -> contextlib.AbstractContextManager[contextlib.ExitStack]:
+        """Count the current task as a running request; what the stack holds is released when it ends.
+
+        Raises:
+            NotReady: No requests are accepted.
+        """
+
+    def _change_state(self, state: State) -> None:
+        self._state = state
+        self._metrics.ready_changed(state == "ready")
+
+    def _require(self, *states: State) -> None:
+        if self._state not in states:
+            raise self.not_ready()
+
+    async def _wait_for_models(self) -> None:
+        async with self._deadline():
+            await self._loaded.wait()
+
+    @contextlib.asynccontextmanager
+    async def _deadline(self, within_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
+        """Bound a request, by the settings or by what another process has left of its time."""
+        try:
+            async with asyncio.timeout(self._settings.deadline_s if within_s is None else within_s) as timeout:
+                yield timeout
+        except TimeoutError:
+            raise DeadlineExceeded(self._settings.deadline_s) from None
+
+    async def _on_pool(self, run: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)

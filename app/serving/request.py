@@ -1,0 +1,34 @@
+"""A request of a translation service: texts, languages, options, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.engine.caller import UNKNOWN_CALLER, Caller
+from model.decoding.options import DecodingOptions
+
+
+@dataclass(frozen=True)
+class TranslationRequest:
+    """Texts and how to translate them.
+
+    Args:
+        texts: The texts; they may be blank.
+        source: Their language, ``auto``, or None.
+        target: The target language, or None.
+        options: How to decode.
+        caller: Who asks; the model is shared fairly among callers.
+        waits: Whether to wait until the deadline for models that are still loading, and for room in the queue, instead
+            of being refused at once: for clients that do not retry for a long time after a refusal.
+        within_s: Seconds until the deadline of a request that another process received; if None, the settings' from
+            now.
+    """
+
+    texts: Sequence[str]
+    source: str | None
+    target: str | None
+    options: DecodingOptions
+    caller: Caller = UNKNOWN_CALLER
+    waits: bool = False
+    within_s: float | None = None
