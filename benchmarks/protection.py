@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="processor threads; default 2")
     arguments = parser.parse_args()
     translator = Translator.load(build_pretrained("cpu"), num_threads=arguments.threads)
-    spans_of = translator.pipeline.codec.protected_spans
+    spans_of = translator.pipeline.reader.protected_spans
     plain = [line for line in read_lines(arguments.text) if line.strip() and not spans_of(line, "auto")]
     plain = plain[: arguments.sentences]
     rng = random.Random(1)

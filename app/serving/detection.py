@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from model.decoding.options import DecodingOptions
 from model.languages import closest, plain_code
-from model.text.placeholders import outside
+from model.text.placeholders import without_spans
 
 if TYPE_CHECKING:
     import lingua
@@ -70,7 +70,7 @@ def words_of(text: str, options: DecodingOptions) -> str:
     from model.text.markup import MarkedUp
 
     texts = MarkedUp(text, options.format, options.ignore_tags).texts
-    return "\n".join(outside(one.text, one.protected) for one in texts)
+    return "\n".join(without_spans(one.text, one.protected) for one in texts)
 
 
 class LanguageDetector:

@@ -14,7 +14,7 @@ from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
 
 if TYPE_CHECKING:
-    from model.translation.plan import Translation
+    from model.translation.results import Translation
 
 DETECT = "auto"
 """The value of ``source`` that requests language detection."""
@@ -67,7 +67,7 @@ class Unchanged:
     def translation(self, text: str, options: DecodingOptions) -> Translation:
         """The text as its own translation."""
         from model.translation.confidence import NOTHING_TRANSLATED
-        from model.translation.plan import Translation
+        from model.translation.results import Translation
 
         return Translation(
             text,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.translation.confidence import Evidence
-    from model.translation.pipeline import Plan
-    from model.translation.plan import AnswerKey, TranslatedSentence, Translation
+    from model.translation.plan import Plan
+    from model.translation.results import AnswerKey, TranslatedSentence, Translation
     from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")

@@ -19,7 +19,7 @@ from model.decoding.options import DecodingOptions
 
 if TYPE_CHECKING:
     from model.decoding.sentence import DecodingRequest
-    from model.translation.plan import TranslatedSentence
+    from model.translation.results import TranslatedSentence
 
 
 @dataclass(frozen=True)

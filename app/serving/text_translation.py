@@ -20,7 +20,8 @@ from app.serving.text_job import TextJob, TextResult, answer_without_model
 from app.telemetry.tracing import stage
 from model.decoding.options import DecodingOptions
 from model.errors import InputError, ModelError
-from model.translation.plan import AttendedSentence, settle_all
+from model.translation.plan import settle_all
+from model.translation.results import AttendedSentence
 
 if TYPE_CHECKING:
     from model.translation.confidence import Evidence

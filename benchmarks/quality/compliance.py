@@ -44,7 +44,7 @@ from model.commands.table import run as run_command
 from model.decoding.options import DecodingOptions, Formality
 from model.errors import ConfigError
 from model.languages import plain_code
-from model.translation.plan import Translation
+from model.translation.results import Translation
 from model.translator import Translator
 
 if TYPE_CHECKING:

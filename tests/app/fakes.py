@@ -29,7 +29,7 @@ from model.text.known_characters import KnownCharacters
 from model.text.symbols import Span
 from model.translation.confidence import Evidence
 from model.translation.pipeline import Plan
-from model.translation.plan import AttendedSentence
+from model.translation.results import AttendedSentence
 from model.translator import Attention, Translator
 
 GATE_S = 30.0

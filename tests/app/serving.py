@@ -26,7 +26,7 @@ from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.text.glossary import Glossary
 from model.translation.confidence import Confidence, WordConfidence
-from model.translation.plan import SpanUse
+from model.translation.results import SpanUse
 from model.translation.search_trace import WrittenCandidate, WrittenSearch
 from model.translation.terms import TermUse
 from model.translator import Attention

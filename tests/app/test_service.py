@@ -25,8 +25,8 @@ from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, InputError, InvalidMarkup, SeveralSentences, UnsupportedPair
 from model.network.heads import AttentionHead
 from model.translation.confidence import NOTHING_TRANSLATED
-from model.translation.pipeline import Plan
-from model.translation.plan import AttendedSentence, TextPlan
+from model.translation.plan import Plan
+from model.translation.results import AttendedSentence
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
@@ -549,7 +549,7 @@ def test_a_confidence_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyP
         translator = FakeTranslator()
         confidence = translator.confidence
 
-        def fail(plan: TextPlan, *sentences: int) -> Any:
+        def fail(plan: Plan, *sentences: int) -> Any:
             if "bad" in plan.text:
                 raise RuntimeError("secret")
             return confidence(plan, *sentences)
@@ -605,14 +605,14 @@ def test_a_text_that_cannot_be_prepared_fails_alone(bad: str, options: DecodingO
 def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         translator = FakeTranslator()
-        complete = TextPlan.complete
+        complete = Plan.complete
 
-        def broken(plan: TextPlan, *requested: Any) -> Any:
+        def broken(plan: Plan, *requested: Any) -> Any:
             if "bad" in plan.text:
                 raise RuntimeError("secret")
             return complete(plan, *requested)
 
-        monkeypatch.setattr(TextPlan, "complete", broken)
+        monkeypatch.setattr(Plan, "complete", broken)
         async with service_of(translator) as service:
             outcome = await ask(service, "bad", "good")
             assert isinstance(outcome.results[0], InferenceFailed)

@@ -21,7 +21,7 @@ from model.text.glossary import GlossaryTerm
 from model.text.markup import MarkedUp, MarkupFormat, OffsetMap, PlacedText, place_marks
 from model.text.markup.offsets import Part, unescaped_parts
 from model.translation.confidence import NOTHING_TRANSLATED, Evidence
-from model.translation.plan import Translation
+from model.translation.results import Translation
 from model.translator import Translator
 from tests.model.markup_documents import HTML, XML, same, translated
 from tests.model.test_generated_markup import ANYTHING, WELL_FORMED

@@ -11,8 +11,8 @@ from model.errors import DecodingError
 from model.text.glossary import GlossaryTerm
 from model.text.numbers import find_numbers, lost_numbers
 from model.translation.capabilities import Capabilities
-from model.translation.plan import TextPlan
-from model.translation.reading import SourceSentence
+from model.translation.plan import Plan
+from model.translation.reading import SentenceReader, SourceSentence
 from model.translator import Translator
 from tests.model.test_protected_translation import assert_whole, told_model
 
@@ -92,10 +92,8 @@ def test_attention_and_confidence_are_of_the_second_translation(translator: Tran
     assert found.confidence is not None and found.confidence.words
 
 
-def planned(translator: Translator, text: str, options: DecodingOptions) -> TextPlan:
-    plan = translator.pipeline.prepare_sentence(text, "en", "de", options)
-    assert isinstance(plan, TextPlan)
-    return plan
+def planned(translator: Translator, text: str, options: DecodingOptions) -> Plan:
+    return translator.pipeline.prepare_sentence(text, "en", "de", options)
 
 
 def hypothesis(translator: Translator, text: str) -> Hypothesis:
@@ -191,10 +189,7 @@ def test_an_answer_that_is_cut_is_kept(translator: Translator) -> None:
 
 
 def test_a_model_without_placeholders_is_asked_once(translator: Translator) -> None:
-    sentence = SourceSentence(0, 6, [])
-    codec = translator.pipeline.codec
-    capable, codec.capabilities = codec.capabilities, Capabilities()
-    try:
-        assert codec.with_numbers("7 cats", sentence, [], GREEDY, ("en", "de")) is None
-    finally:
-        codec.capabilities = capable
+    sentence = SourceSentence(0, 6, "7 cats", [], ("en", "de"))
+    reader = translator.pipeline.reader
+    assert reader.with_numbers(sentence, []) is not None
+    assert SentenceReader(reader.tokenizer, Capabilities(), fold_capitals=False).with_numbers(sentence, []) is None

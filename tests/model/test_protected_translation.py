@@ -23,7 +23,7 @@ from model.text.glossary import GlossaryTerm
 from model.text.symbols import placeholder
 from model.text.tokenizer_training import learn_tokenizer
 from model.translation.capabilities import Capabilities
-from model.translation.plan import Translation
+from model.translation.results import Translation
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_marian
 

@@ -84,14 +84,14 @@ SOURCE = "cat cat cat cat cat cat cat."
 class Forgetful(TextPipeline):
     """Treats every source as one without loops, as if the model had generated the loop."""
 
-    def to_retry(self, part: str, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        return super().to_retry("cat.", sentence, hypothesis, options)
+    def to_retry(self, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        return super().to_retry(replace(sentence, text="cat."), hypothesis, options)
 
 
 def forgetful(bundle: Bundle, *, retry_loops: bool, native: bool = True) -> Translator:
     translator = Translator(bundle, native=native)
     limits = bundle.manifest.max_source_tokens, bundle.manifest.max_target_tokens
-    translator.pipeline = Forgetful(translator.pipeline.codec, *limits, retry_loops=retry_loops)
+    translator.pipeline = Forgetful(translator.pipeline.reader, *limits, retry_loops=retry_loops)
     return translator
 
 

@@ -29,7 +29,7 @@ from model.text.glossary import GlossaryTerm, term_in
 from model.text.protection import find_spans
 from model.training.word_lexicon import WordLexicon
 from model.translation.capabilities import Capabilities
-from model.translation.plan import SpanUse, Translation
+from model.translation.results import SpanUse, Translation
 from tests.model.test_word_lexicon import PAIRS
 from tests.toy import WORDS, write_toy
 

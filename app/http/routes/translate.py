@@ -46,7 +46,7 @@ from model.errors import EmptySource, InvalidMarkup, InvalidPrefix, MarkupNotKep
 
 if TYPE_CHECKING:
     from model.translation.confidence import Confidence
-    from model.translation.plan import SpanUse
+    from model.translation.results import SpanUse
 
 router = APIRouter(
     tags=["translation"],

@@ -25,7 +25,7 @@ from model.translation.confidence import (
     word_confidences,
     word_gains,
 )
-from model.translation.plan import Translation
+from model.translation.results import Translation
 
 TEXT = "red cat sees old dog."
 
@@ -188,7 +188,7 @@ def test_gains_compare_the_source_given_the_translation_with_the_source_given_no
 
 def test_a_word_that_the_translation_leaves_out_is_uncovered(bundle: Bundle, translator: Translator) -> None:
     text = "red cat sees old house."
-    plan = translator.pipeline.prepare_text(text, "en", "de", DecodingOptions())
+    plan = translator.pipeline.prepare(text, "en", "de", DecodingOptions())
     plan.settle([Hypothesis(bundle.tokenizer.encode_target("rot Katze sieht Haus.")[:-1], None, "stop")])
     gains = {text[slice(*span)]: gain for span, gain in plan.source_gains(translator.confidence(plan))}
     assert list(gains) == text.split()

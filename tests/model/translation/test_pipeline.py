@@ -16,8 +16,9 @@ from model.text.glossary import GlossaryTerm
 from model.translation.alignment import AlignmentLink, sentence_links
 from model.translation.capabilities import Capabilities
 from model.translation.pipeline import TextPipeline
-from model.translation.plan import AttendedSentence, TextPlan, settle_all
-from model.translation.reading import SentenceCodec
+from model.translation.plan import Plan, settle_all
+from model.translation.reading import SentenceReader
+from model.translation.results import AttendedSentence
 from tests.app.fakes import FakeTokenizer
 
 OPTIONS = DecodingOptions(decoding="greedy")
@@ -25,14 +26,12 @@ OPTIONS = DecodingOptions(decoding="greedy")
 
 def pipeline(max_source_tokens: int = 50, *, fold_capitals: bool = False, retry_loops: bool = True) -> TextPipeline:
     tokenizer: Any = FakeTokenizer()
-    codec = SentenceCodec(tokenizer, Capabilities(), fold_capitals=fold_capitals)
-    return TextPipeline(codec, max_source_tokens, 50, retry_loops=retry_loops)
+    reader = SentenceReader(tokenizer, Capabilities(), fold_capitals=fold_capitals)
+    return TextPipeline(reader, max_source_tokens, 50, retry_loops=retry_loops)
 
 
-def prepare(text: str, **settings: Any) -> TextPlan:
-    plan = pipeline(**settings).prepare(text, "en", "de", OPTIONS)
-    assert isinstance(plan, TextPlan)
-    return plan
+def prepare(text: str, **settings: Any) -> Plan:
+    return pipeline(**settings).prepare(text, "en", "de", OPTIONS)
 
 
 def answer(text: str, score: float | None = None) -> Hypothesis:

@@ -15,7 +15,7 @@ from model.artifacts.bundle import load_bundle
 from model.decoding.options import MAX_PREFIX_CHARACTERS, DecodingOptions
 from model.errors import EmptySource, InvalidOptions, InvalidPrefix, SeveralSentences
 from model.text.glossary import GlossaryTerm
-from model.translation.plan import Translation
+from model.translation.results import Translation
 from model.translator import Translator
 from tests.model.test_protected_translation import SPANS, WORDS, assert_whole, imported_model, told_model
 

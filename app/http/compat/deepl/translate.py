@@ -28,7 +28,7 @@ from model.languages import plain_code
 from model.text.glossary import Glossary
 
 if TYPE_CHECKING:
-    from model.translation.plan import Translation
+    from model.translation.results import Translation
 
 router = APIRouter()
 
