@@ -48,6 +48,7 @@ from model.text.tokenizer import Tokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.confidence import Evidence
 from model.translation.evidence import collect_evidence
+from model.translation.options import TranslationOptions
 from model.translation.pipeline import TextPipeline
 from model.translation.plan import Plan, settle_all
 from model.translation.reading import SentenceReader
@@ -268,7 +269,7 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        options: DecodingOptions | Sequence[DecodingOptions] = DecodingOptions(),  # noqa: B008  (frozen)
+        options: TranslationOptions | Sequence[TranslationOptions] = TranslationOptions(),  # noqa: B008  (frozen)
         source: str | None = None,
         target: str | None = None,
         *,
@@ -295,7 +296,7 @@ class Translator:
             DecodingError: The model failed on a sentence.
         """
         pair = self.resolve_pair(source, target)
-        each = [options] * len(texts) if isinstance(options, DecodingOptions) else options
+        each = [options] * len(texts) if isinstance(options, TranslationOptions) else options
         if return_alignment or return_confidence:
             each = [
                 replace(
@@ -352,7 +353,7 @@ class Translator:
         text: str,
         source: str,
         target: str,
-        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        options: TranslationOptions = TranslationOptions(),  # noqa: B008
     ) -> Plan:
         """Cut a text into sentences the model takes. Runs no model: it may be called from any thread.
 
@@ -429,7 +430,7 @@ class Translator:
     def attention(
         self,
         text: str,
-        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        options: TranslationOptions = TranslationOptions(),  # noqa: B008
         source: str | None = None,
         target: str | None = None,
         target_text: str | None = None,

@@ -23,8 +23,8 @@ from app.serving.text_stream import StreamedSentence, StreamedText
 from app.settings import Settings
 from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions
 from model.network.heads import AttentionHead
+from model.translation.options import TranslationOptions
 
 logger = logging.getLogger("app.cluster")
 
@@ -105,7 +105,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
         within_s: float | None = None,
@@ -151,7 +151,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         caller: Caller = UNKNOWN_CALLER,
         within_s: float | None = None,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
@@ -203,7 +203,7 @@ class RemoteTranslations(ServiceLifecycle[RemoteModel]):
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
         within_s: float | None = None,
@@ -372,7 +372,9 @@ def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception]) 
 
 
 def _without_model(
-    texts: Sequence[str], choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception], options: DecodingOptions
+    texts: Sequence[str],
+    choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception],
+    options: TranslationOptions,
 ) -> dict[int, TextResult]:
     """The results of the texts that go through no model."""
     return {

@@ -10,7 +10,7 @@ from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
 from app.serving.protocol import Translations
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
 BATCH_SENTENCES = 16
 """Sentences that are translated at once, about: enough to keep the processors busy, and soon done."""
@@ -41,7 +41,7 @@ class Job:
     """
 
     def __init__(
-        self, service: Translations, source: str, target: str, options: DecodingOptions, owner: str, store: Store
+        self, service: Translations, source: str, target: str, options: TranslationOptions, owner: str, store: Store
     ) -> None:
         self._service = service
         self._caller = Caller(owner or NOBODY, Priority.BULK)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from model.decoding.options import DecodingOptions
 from model.languages import closest, plain_code
 from model.text.placeholders import without_spans
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
     import lingua
@@ -54,7 +54,7 @@ def has_letters(text: str) -> bool:
     return any(character.isalpha() for character in text)
 
 
-def words_of(text: str, options: DecodingOptions) -> str:
+def words_of(text: str, options: TranslationOptions) -> str:
     """What the language of a text is detected by: all of it, but of a document only what is translated.
 
     Args:

@@ -11,9 +11,9 @@ from app.models.registry import ServedModel
 from app.serving.detection import Detection
 from app.serving.text_job import AttentionResult, TranslateResult
 from app.serving.text_stream import StreamedSentence, StreamedText
-from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
+from model.translation.options import TranslationOptions
 
 State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
 
@@ -53,7 +53,7 @@ class Translations(Protocol):
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
         within_s: float | None = None,
@@ -67,7 +67,7 @@ class Translations(Protocol):
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         caller: Caller = UNKNOWN_CALLER,
         within_s: float | None = None,
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
@@ -92,7 +92,7 @@ class Translations(Protocol):
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
         within_s: float | None = None,

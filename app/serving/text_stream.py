@@ -15,7 +15,7 @@ from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from app.serving.text_translation import TextTranslation, Times, retry_until
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
     from model.decoding.sentence import DecodingRequest
@@ -89,7 +89,7 @@ class TextStream:
         self,
         texts: Sequence[str],
         choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
-        options: DecodingOptions,
+        options: TranslationOptions,
         timeout: asyncio.Timeout,
         caller: Caller,
         deliver: Callable[[StreamedSentence | StreamedText], None],

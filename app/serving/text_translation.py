@@ -18,8 +18,8 @@ from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.text_job import TextJob, TextResult, answer_without_model
 from app.telemetry.tracing import stage
-from model.decoding.options import DecodingOptions
 from model.errors import InputError, ModelError
+from model.translation.options import TranslationOptions
 from model.translation.plan import settle_all
 from model.translation.results import AttendedSentence
 
@@ -73,7 +73,7 @@ class TextTranslation:
         self,
         texts: Sequence[str],
         choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
-        options: DecodingOptions,
+        options: TranslationOptions,
         timeout: asyncio.Timeout,
         caller: Caller,
         *,
@@ -118,7 +118,7 @@ class TextTranslation:
         self,
         texts: Sequence[str],
         choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
-        options: DecodingOptions,
+        options: TranslationOptions,
     ) -> list[TextJob | Unchanged | Exception]:
         """Split texts into sentences; a text that is not translated, or cannot be prepared, is its reason.
 
@@ -246,7 +246,7 @@ def retry_until(timeout: asyncio.Timeout) -> float | None:
 
 
 def _prepared(
-    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Exception, options: DecodingOptions
+    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Exception, options: TranslationOptions
 ) -> TextJob | Unchanged | Exception:
     """A text split into sentences, or why it is not translated. A text that cannot be prepared fails alone."""
     if not isinstance(choice, ModelChoice):

@@ -21,10 +21,10 @@ from model.commands.models import (
     with_progress,
 )
 from model.decoding.batch import Progress
-from model.decoding.options import DecodingOptions
 from model.errors import ConfigError, SourceTooLong
 from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bound, fit, measure
 from model.translation.confidence import Calibration, Evidence
+from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translator import Translator
 
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _translated(
     translator: Translator,
-    options: DecodingOptions,
+    options: TranslationOptions,
     bases: Iterable[Path],
     pairs: Sequence[tuple[str, str]],
     limit: int | None,
@@ -194,7 +194,7 @@ def _joined(translator: Translator, first: Plan, second: Plan, kept: int) -> Pla
     """Two sentences as one, with the translation of one of them; None if they are too long together."""
     text = f"{first.text} {second.text}"
     try:
-        joined = translator.pipeline.plan_sentence(text, first.source, first.target, DecodingOptions())
+        joined = translator.pipeline.plan_sentence(text, first.source, first.target, TranslationOptions())
     except SourceTooLong:
         return None
     joined.settle([(first, second)[kept].hypotheses[0]])

@@ -30,6 +30,7 @@ from model.text.symbols import Span, after_span
 from model.text.tokenizer import TextTokenizer
 from model.translation.confidence import UNCALIBRATED, Calibration
 from model.translation.joining import SourceText
+from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.target_prefix import with_prefix
@@ -72,7 +73,7 @@ class TextPipeline:
         """The model's tokenizer."""
         return self.reader.tokenizer
 
-    def prepare(self, text: str, source: str, target: str, options: DecodingOptions) -> Plan:
+    def prepare(self, text: str, source: str, target: str, options: TranslationOptions) -> Plan:
         """Split a text into sentences that the model accepts.
 
         Args:
@@ -103,7 +104,7 @@ class TextPipeline:
         ]
         return self._plan(text, pair, texts, options, DocumentWriter(document))
 
-    def prepare_sentence(self, text: str, source: str, target: str, options: DecodingOptions) -> Plan:
+    def prepare_sentence(self, text: str, source: str, target: str, options: TranslationOptions) -> Plan:
         """Prepare one sentence without splitting it; surrounding whitespace is removed.
 
         Args:
@@ -131,7 +132,7 @@ class TextPipeline:
         return self.plan_sentence(text, source, target, options, spans)
 
     def plan_sentence(
-        self, text: str, source: str, target: str, options: DecodingOptions, spans: Sequence[Span] = ()
+        self, text: str, source: str, target: str, options: TranslationOptions, spans: Sequence[Span] = ()
     ) -> Plan:
         """The plan of a text that is one sentence.
 
@@ -158,7 +159,7 @@ class TextPipeline:
         text: str,
         pair: tuple[str, str],
         texts: Sequence[SourceText],
-        options: DecodingOptions,
+        options: TranslationOptions,
         document: DocumentWriter | None = None,
     ) -> Plan:
         return Plan(self.reader, self.to_retry, text, pair, texts, options, self.calibration, document)
@@ -167,7 +168,7 @@ class TextPipeline:
         self,
         text: str,
         pair: tuple[str, str],
-        options: DecodingOptions,
+        options: TranslationOptions,
         kept: Sequence[Span] = (),
         *,
         has_marks: bool = False,
@@ -213,7 +214,7 @@ class TextPipeline:
         return SourceText(text, sentences, spans, has_marks)
 
     def _steered(
-        self, text: str, sentences: Sequence[SourceSentence], target: str, options: DecodingOptions
+        self, text: str, sentences: Sequence[SourceSentence], target: str, options: TranslationOptions
     ) -> SourceSentence:
         """The only sentence of a text, with the given beginning of its translation.
 

@@ -17,6 +17,7 @@ from model.errors import DecodingError
 from model.text.symbols import Span
 from model.translation.confidence import UNCALIBRATED, Calibration, Confidence, Evidence
 from model.translation.joining import SourceText, TextWriter, WrittenText
+from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
 from model.translation.search_trace import written_search
@@ -54,7 +55,7 @@ class Plan:
         text: str,
         pair: tuple[str, str],
         texts: Sequence[SourceText],
-        options: DecodingOptions,
+        options: TranslationOptions,
         calibration: Calibration = UNCALIBRATED,
         document: DocumentWriter | None = None,
     ) -> None:

@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from model.decoding.options import DecodingOptions, Formality
 from model.languages import plain_code
 from model.text.case_folding import begins_sentence, in_small_letters, is_in_capitals
 from model.text.glossary import find_terms
@@ -34,6 +33,7 @@ from model.text.symbols import (
 )
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.translation.capabilities import Capabilities
+from model.translation.options import Formality, TranslationOptions
 
 _FORMS: dict[Formality, str] = {"formal": FORMAL, "informal": INFORMAL}
 
@@ -191,7 +191,7 @@ class SentenceReader:
         return joined_spans(spans, unknown_spans(blank, known.__contains__))
 
     def read(
-        self, text: str, start: int, end: int, spans: Sequence[Span], options: DecodingOptions, pair: tuple[str, str]
+        self, text: str, start: int, end: int, spans: Sequence[Span], options: TranslationOptions, pair: tuple[str, str]
     ) -> SourceSentence:
         """Encode a sentence.
 

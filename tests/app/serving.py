@@ -21,11 +21,11 @@ from app.serving.detection import Detection
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.manifest import Manifest
-from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.text.glossary import Glossary
 from model.translation.confidence import Confidence, WordConfidence
+from model.translation.options import TranslationOptions
 from model.translation.results import SpanUse
 from model.translation.search_trace import WrittenCandidate, WrittenSearch
 from model.translation.terms import TermUse
@@ -165,7 +165,7 @@ class RoteService:
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         caller: Caller = UNKNOWN_CALLER,
         waits: bool = False,
         within_s: float | None = None,
@@ -186,7 +186,7 @@ class RoteService:
             [RoteText(one, None if isinstance(one, Exception) else "rote", self.detected) for one in found]
         )
 
-    def _translation(self, text: str, options: DecodingOptions) -> RoteTranslation | Exception:
+    def _translation(self, text: str, options: TranslationOptions) -> RoteTranslation | Exception:
         if text in self.errors:
             return self.errors[text]
         score = -0.5 if options.return_scores else None
@@ -223,7 +223,7 @@ class RoteService:
         *,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         target_text: str | None,
         steps: AttentionHead | None = None,
         within_s: float | None = None,
@@ -285,7 +285,7 @@ class RoteDocuments:
         filename: str,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         sender: Sender,
         terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:

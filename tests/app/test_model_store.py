@@ -122,9 +122,9 @@ def test_attention_detects_the_language_too() -> None:
                     await service.attention(text, **arguments, target="en")
 
     def options() -> Any:
-        from model.decoding.options import DecodingOptions
+        from model.translation.options import TranslationOptions
 
-        return DecodingOptions(decoding="greedy")
+        return TranslationOptions(decoding="greedy")
 
     run(test)
 

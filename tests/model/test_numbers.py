@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
 from model.errors import DecodingError
 from model.text.glossary import GlossaryTerm
 from model.text.numbers import find_numbers, lost_numbers
 from model.translation.capabilities import Capabilities
+from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translator import Translator
 from tests.model.test_protected_translation import assert_whole, told_model
 
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_attention_and_confidence_are_of_the_second_translation(translator: Tran
     assert found.confidence is not None and found.confidence.words
 
 
-def planned(translator: Translator, text: str, options: DecodingOptions) -> Plan:
+def planned(translator: Translator, text: str, options: TranslationOptions) -> Plan:
     return translator.pipeline.prepare_sentence(text, "en", "de", options)
 
 
@@ -176,7 +177,7 @@ def test_spans_whose_placeholders_were_dropped_stay_dropped(translator: Translat
         replace(GREEDY, glossary=(GlossaryTerm("7 cats", "Katzen"),)),
     ],
 )
-def test_a_caller_who_says_what_to_write_gets_it(options: DecodingOptions, translator: Translator) -> None:
+def test_a_caller_who_says_what_to_write_gets_it(options: TranslationOptions, translator: Translator) -> None:
     plan = planned(translator, "red 7 cats.", options)
     plan.settle_one(0, hypothesis(translator, "rote Katzen."))
     assert not plan.pending

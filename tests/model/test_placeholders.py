@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.text.placeholders import Place, TargetSentence, describe_spans, mask_spans, without_spans, restore_spans, cut_spans, with_inserted
+from model.text.placeholders import (
+    Place,
+    TargetSentence,
+    cut_spans,
+    describe_spans,
+    mask_spans,
+    restore_spans,
+    with_inserted,
+    without_spans,
+)
 from model.text.symbols import Span
 from model.text.tokenizer import TargetText
 from model.translation.alignment import place_of

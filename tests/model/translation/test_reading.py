@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality
 from model.text.glossary import GlossaryTerm
 from model.text.symbols import Span, Symbol
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.translation.capabilities import Capabilities
+from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.writing import SentenceWriter
 
@@ -39,7 +39,7 @@ def read(
     capabilities: Capabilities = ALL,
     fold_capitals: bool = False,
 ) -> SourceSentence:
-    options = DecodingOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
+    options = TranslationOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
     one = reader(capabilities, fold_capitals=fold_capitals)
     return one.read(text, 0, len(text), one.protected_spans(text, "auto"), options, PAIR)
 

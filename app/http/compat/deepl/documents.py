@@ -27,10 +27,10 @@ from app.http.form_body import FORM_BYTES, UploadedFile
 from app.http.state import documents_of, service_of, settings_of
 from app.serving.model_choice import DETECT
 from app.telemetry.logs import log_fields
-from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality, UnsupportedPair
 from model.languages import plain_code
 from model.text.glossary import Glossary
+from model.translation.options import TranslationOptions
 
 router = APIRouter()
 
@@ -163,7 +163,7 @@ async def _added(request: Request, file: UploadedFile, asked: DocumentParameters
     async def terms(texts: Sequence[str]) -> Glossary:
         return (await stored_terms(request, asked, texts)).terms
 
-    options = DecodingOptions(formality=FORMALITY[asked.formality])
+    options = TranslationOptions(formality=FORMALITY[asked.formality])
     source, target = asked.source_lang or DETECT, asked.target_lang
     add_document = partial(
         documents_of(request).add,

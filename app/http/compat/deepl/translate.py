@@ -22,10 +22,10 @@ from app.http.stored_terms import StoredTerms, search_terms
 from app.serving.model_choice import DETECT, NO_LANGUAGE
 from app.serving.text_job import TranslateResult
 from app.telemetry.logs import log_fields
-from model.decoding.options import DecodingOptions, Formality
 from model.errors import InvalidMarkup, UnsupportedFormality, UnsupportedPair
 from model.languages import plain_code
 from model.text.glossary import Glossary
+from model.translation.options import Formality, TranslationOptions
 
 if TYPE_CHECKING:
     from model.translation.results import Translation
@@ -177,7 +177,7 @@ async def _run(
     key: str,
     asked: TranslateParameters,
     texts: list[str],
-    options: DecodingOptions,
+    options: TranslationOptions,
     within: Mapping[str, float],
 ) -> TranslateResult:
     service = service_of(request)
@@ -194,8 +194,8 @@ async def _run(
         raise not_supported("target_lang") from None
 
 
-def _options(asked: TranslateParameters, terms: Glossary, formality: Formality | None) -> DecodingOptions:
-    return DecodingOptions(
+def _options(asked: TranslateParameters, terms: Glossary, formality: Formality | None) -> TranslationOptions:
+    return TranslationOptions(
         formality=formality,
         glossary=terms,
         format=asked.tag_handling or "text",
