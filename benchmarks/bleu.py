@@ -17,9 +17,9 @@ def serve_bleu(connection: Connection[Any, Any], folder: Path, plan: Plan) -> No
     """Main function of a worker process: BLEU of Verso in each received precision, on each test set and pair."""
     try:
         warnings.simplefilter("ignore")
-        from model.decoding.options import DecodingOptions
         from model.scores import score
         from model.training.corpus import read_parallel
+        from model.translation.options import TranslationOptions
         from model.translator import Translator
 
         connection.send(None)
@@ -29,7 +29,7 @@ def serve_bleu(connection: Connection[Any, Any], folder: Path, plan: Plan) -> No
             for base in plan.test_sets:
                 for source, target in translator.manifest.pairs:
                     lines = read_parallel(base, (source, target))[: plan.test_limit]
-                    texts = translator.translate([line[0] for line in lines], DecodingOptions(), source, target)
+                    texts = translator.translate([line[0] for line in lines], TranslationOptions(), source, target)
                     scored = score([text.text for text in texts], [line[1] for line in lines])
                     found[f"{base.name} {source}-{target}"] = {
                         "texts": [text.text for text in texts],

@@ -216,9 +216,9 @@ class VersoEngine:
         return sources
 
     def translate(self, prepared: list[list[int]], job: Job) -> Any:
-        from model.decoding.options import DecodingOptions
+        from model.translation.options import TranslationOptions
 
-        options = DecodingOptions(
+        options = TranslationOptions(
             decoding="greedy" if job.beam_size == 1 else "beam",
             beam_size=job.beam_size,
             min_new_tokens=job.min_tokens,

@@ -47,12 +47,12 @@ from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.batch import decode_all
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
-from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest
 from model.decoding.slots.choice import SlotStepModel
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
 from model.importing.importer import import_checkpoint
+from model.translation.options import TranslationOptions
 
 NUM_TOKENS = 20
 """Tokens of every output, and of the source of the single sentence."""
@@ -144,9 +144,9 @@ def interleaved(ways: dict[str, Callable[[], object]], rounds: int, device: torc
     return seconds
 
 
-def options_for(beam_size: int) -> DecodingOptions:
+def options_for(beam_size: int) -> TranslationOptions:
     """Options for a fixed number of output tokens, for any weights."""
-    return DecodingOptions(
+    return TranslationOptions(
         decoding="greedy" if beam_size == 1 else "beam",
         beam_size=beam_size,
         min_new_tokens=NUM_TOKENS,

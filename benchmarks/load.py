@@ -502,7 +502,7 @@ def serve_bare(connection: Connection[Any, Any], bundle: Path, num_threads: int)
     """Main function of a worker process: translate the received texts, and send the seconds this took."""
     try:
         warnings.simplefilter("ignore")
-        from model.decoding.options import DecodingOptions
+        from model.translation.options import TranslationOptions
         from model.translator import Translator
 
         translator = Translator.load(bundle, num_threads=num_threads)
@@ -510,7 +510,7 @@ def serve_bare(connection: Connection[Any, Any], bundle: Path, num_threads: int)
         while (job := connection.recv()) is not None:
             texts, fields = job
             began = time.perf_counter()
-            translator.translate(texts, DecodingOptions(**fields), target="de")
+            translator.translate(texts, TranslationOptions(**fields), target="de")
             connection.send(time.perf_counter() - began)
     except Exception:  # noqa: BLE001  (the parent reports any error)
         connection.send(traceback.format_exc())

@@ -21,8 +21,8 @@ from tqdm import tqdm
 from benchmarks.processes import describe_machine, machine_line
 from benchmarks.tables import markdown, rounded
 from model.artifacts.pretrained import build_pretrained
-from model.decoding.options import DecodingOptions
 from model.training.corpus import read_lines
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 
 _SPANS = ("{name}", "https://example.com/a?b=c", "<b>", "</b>", "%1$s", "😀", "@user", "v1.2.3")
@@ -40,7 +40,7 @@ def measure(
     translator: Translator, texts: Sequence[str], decoding: str, rounds: int, label: str
 ) -> tuple[float, float, float, int]:
     """Texts a second with ``protect`` none and auto, the median of the rounds' ratios, and how many answers differ."""
-    settings = [DecodingOptions(decoding=decoding, protect=protect) for protect in ("none", "auto")]  # type: ignore[arg-type]
+    settings = [TranslationOptions(decoding=decoding, protect=protect) for protect in ("none", "auto")]  # type: ignore[arg-type]
     answers = [[one.text for one in translator.translate(texts, options, "en", "de")] for options in settings]
     seconds: list[list[float]] = [[], []]
     rng = random.Random(1)
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="processor threads; default 2")
     arguments = parser.parse_args()
     translator = Translator.load(build_pretrained("cpu"), num_threads=arguments.threads)
-    spans_of = translator.pipeline.codec.protected_spans
+    spans_of = translator.pipeline.reader.protected_spans
     plain = [line for line in read_lines(arguments.text) if line.strip() and not spans_of(line, "auto")]
     plain = plain[: arguments.sentences]
     rng = random.Random(1)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from model.text.markup import MarkedUp, place_marks
-from model.text.placeholders import Place, hold, put_back
+from model.text.placeholders import Place, describe_spans, restore_spans
 from model.text.protection import find_spans
 from model.text.symbols import Span, placeholder
 from model.text.tokenizer import TargetText
@@ -33,13 +33,13 @@ def rows() -> list[tuple[str, list[Box]]]:
     (marked,) = document.texts
     spans = find_spans(marked.text)
     target = "".join(TARGET_PIECES).removeprefix("▁").replace("▁", " ").removeprefix(" ")
-    placed = put_back(
+    placed = restore_spans(
         [
             Place(0, written=True),
             TargetText(target, (), begins_word=False),
             Place(1, written=True),
         ],
-        hold(marked.text, spans),
+        describe_spans(marked.text, spans),
         len(spans),
     )
     links = [(_found(marked.text, SOURCE_PIECES[a]), _found(placed.text, TARGET_PIECES[b])) for a, b in ALIGNED]

@@ -21,7 +21,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from model.decoding.options import DecodingOptions
+    from model.translation.options import TranslationOptions
     from model.translator import Translator
 
 # Must be set before torch is imported. By default OpenMP threads busy-wait for each other for milliseconds and occupy
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 # up to 40 ms. With 1000 spins they sleep after a few microseconds.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-__all__ = ["DecodingOptions", "Translator"]
+__all__ = ["TranslationOptions", "Translator"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the two names on first use, because importing torch takes seconds."""
-    if name == "DecodingOptions":
-        from model.decoding.options import DecodingOptions
+    if name == "TranslationOptions":
+        from model.translation.options import TranslationOptions
 
-        return DecodingOptions
+        return TranslationOptions
     if name == "Translator":
         from model.translator import Translator
 

@@ -48,9 +48,11 @@ from model.text.tokenizer import Tokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.confidence import Evidence
 from model.translation.evidence import collect_evidence
-from model.translation.pipeline import Plan, TextPipeline
-from model.translation.plan import AnswerKey, AttendedSentence, Translation, settle_all
-from model.translation.reading import SentenceCodec
+from model.translation.options import TranslationOptions
+from model.translation.pipeline import TextPipeline
+from model.translation.plan import Plan, settle_all
+from model.translation.reading import SentenceReader
+from model.translation.results import AnswerKey, AttendedSentence, Translation
 from model.translation.search_trace import WrittenSearch
 
 _MAX_BATCH_TOKENS = 8192
@@ -187,14 +189,12 @@ class Translator:
         self.backend: Backend = choose_backend(model, native=native, slots=slots, isa=isa, graphs=graphs)
         if isinstance(self.backend, NativeBackend):
             _let_network_go(bundle, self.backend.packed)
-        codec = SentenceCodec(
-            bundle.tokenizer,
-            self.capabilities,
-            fold_capitals=manifest.fold_capitals,
-            calibration=manifest.calibration,
-        )
         self.pipeline = TextPipeline(
-            codec, manifest.max_source_tokens, manifest.max_target_tokens, retry_loops=manifest.retry_loops
+            SentenceReader(bundle.tokenizer, self.capabilities, fold_capitals=manifest.fold_capitals),
+            manifest.max_source_tokens,
+            manifest.max_target_tokens,
+            retry_loops=manifest.retry_loops,
+            calibration=manifest.calibration,
         )
 
     @classmethod
@@ -269,7 +269,7 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        options: DecodingOptions | Sequence[DecodingOptions] = DecodingOptions(),  # noqa: B008  (frozen)
+        options: TranslationOptions | Sequence[TranslationOptions] = TranslationOptions(),  # noqa: B008  (frozen)
         source: str | None = None,
         target: str | None = None,
         *,
@@ -296,7 +296,7 @@ class Translator:
             DecodingError: The model failed on a sentence.
         """
         pair = self.resolve_pair(source, target)
-        each = [options] * len(texts) if isinstance(options, DecodingOptions) else options
+        each = [options] * len(texts) if isinstance(options, TranslationOptions) else options
         if return_alignment or return_confidence:
             each = [
                 replace(
@@ -353,7 +353,7 @@ class Translator:
         text: str,
         source: str,
         target: str,
-        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        options: TranslationOptions = TranslationOptions(),  # noqa: B008
     ) -> Plan:
         """Cut a text into sentences the model takes. Runs no model: it may be called from any thread.
 
@@ -385,7 +385,7 @@ class Translator:
             settle_all(plans, self._decode(retries))
 
     def align(self, sentences: Sequence[AttendedSentence]) -> list[Tensor]:
-        """Attention between sentences and their answers, for :meth:`model.translation.plan.TextPlan.complete`.
+        """Attention between sentences and their answers, for :meth:`model.translation.plan.Plan.complete`.
 
         Args:
             sentences: What is ``attended`` in some texts.
@@ -415,7 +415,7 @@ class Translator:
             end: Index after the last sentence; None for all that follow.
 
         Returns:
-            The evidence of each of these sentences; that of all sentences is for :meth:`TextPlan.complete`.
+            The evidence of each of these sentences; that of all sentences is for :meth:`Plan.complete`.
         """
         manifest = self.manifest
         return collect_evidence(
@@ -430,7 +430,7 @@ class Translator:
     def attention(
         self,
         text: str,
-        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        options: TranslationOptions = TranslationOptions(),  # noqa: B008
         source: str | None = None,
         target: str | None = None,
         target_text: str | None = None,
@@ -473,7 +473,7 @@ class Translator:
             target_ids = [*plan.forced_ids, *hypothesis.token_ids, *closing]
         else:
             target_text = target_text.strip()
-            folded = self.pipeline.codec.folded(target_text)
+            folded = self.pipeline.reader.folded(target_text)
             target_ids = [*plan.forced_ids, *self._tokenizer.encode_target(folded)]
         if len(target_ids) > self.manifest.max_target_tokens:
             raise TargetTooLong(len(target_ids), self.manifest.max_target_tokens)

@@ -30,11 +30,11 @@ from benchmarks.training import SHAPES as TRAINING_SHAPES
 from benchmarks.training import TorchTranslator, contenders, ratios
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
-from model.decoding.options import DecodingOptions
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.text.segmentation import split_text
 from model.text.tokenizer import PAD_ID
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.torch_layers import torch_decoder_layer, torch_encoder_layer
 
@@ -416,7 +416,7 @@ def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
     ours = Translator.load(toy_bundle)
     for beam_size in (1, 4):
         expected = ours.translate_tokens(
-            sources, DecodingOptions("greedy" if beam_size == 1 else "beam", beam_size, scoring="ct2")
+            sources, TranslationOptions("greedy" if beam_size == 1 else "beam", beam_size, scoring="ct2")
         )
         found = theirs.translate_batch([checkpoint.tokenizer.pieces(source) for source in sources], beam_size=beam_size)
         assert [result.hypotheses[0] for result in found] == [

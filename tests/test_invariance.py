@@ -26,9 +26,10 @@ from model.artifacts.pretrained import PRETRAINED
 from model.artifacts.script import script
 from model.decoding.eager.state import TorchState
 from model.decoding.native.library import load_library
-from model.decoding.options import Candidate, DecodingOptions, Hypothesis
+from model.decoding.options import Candidate, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.network.quantised import int8_is_supported
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 
 pytestmark = pytest.mark.thorough
@@ -36,8 +37,8 @@ pytestmark = pytest.mark.thorough
 NUM_SENTENCES = 1_000
 SCORE_BOUND = 1e-4
 INT8_SCORE_BOUND = 0.02
-GREEDY = DecodingOptions(decoding="greedy", return_scores=True)
-BEAM = DecodingOptions(return_scores=True, num_hypotheses=2)
+GREEDY = TranslationOptions(decoding="greedy", return_scores=True)
+BEAM = TranslationOptions(return_scores=True, num_hypotheses=2)
 PAIRS = (("en", "de"), ("de", "en"))
 
 WHO = {
@@ -108,7 +109,7 @@ def hypotheses(outcomes: Iterator[Finished], number: int) -> list[Hypothesis]:
     return [answer for answer in answers if answer is not None]
 
 
-def alone(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+def alone(model: Translator, ids: Sequence[list[int]], options: TranslationOptions) -> list[Hypothesis]:
     """Each sentence in its own cohort."""
     cohort = model.cohort(options.width)
 
@@ -121,7 +122,7 @@ def alone(model: Translator, ids: Sequence[list[int]], options: DecodingOptions)
     return hypotheses(decode(), len(ids))
 
 
-def in_batches(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+def in_batches(model: Translator, ids: Sequence[list[int]], options: TranslationOptions) -> list[Hypothesis]:
     """Batches of random composition and size, whose sentences start together."""
     rng = random.Random(11)
     order = rng.sample(range(len(ids)), len(ids))
@@ -137,7 +138,7 @@ def in_batches(model: Translator, ids: Sequence[list[int]], options: DecodingOpt
     return hypotheses(decode(), len(ids))
 
 
-def on_the_way(model: Translator, ids: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+def on_the_way(model: Translator, ids: Sequence[list[int]], options: TranslationOptions) -> list[Hypothesis]:
     """A few sentences at a time join a running cohort; additional sentences join, and leave before they finish."""
     rng = random.Random(13)
     order = rng.sample(range(len(ids)), len(ids))
@@ -181,7 +182,7 @@ def compare(
     ids: Sequence[list[int]],
     expected: Sequence[Hypothesis],
     found: Sequence[Hypothesis],
-    options: DecodingOptions,
+    options: TranslationOptions,
 ) -> Difference:
     difference = Difference(0, [], 0.0)
     for key, (one, other) in enumerate(zip(expected, found, strict=True)):
@@ -213,7 +214,7 @@ def is_tie(model: Translator, source: list[int], one: Hypothesis, other: Hypothe
     return abs(float(logits[left[position]] - logits[right[position]])) < TIE_MARGIN
 
 
-def has_tie_at_the_edge(model: Translator, source: list[int], options: DecodingOptions) -> bool:
+def has_tie_at_the_edge(model: Translator, source: list[int], options: TranslationOptions) -> bool:
     """Whether the search for a sentence once kept a candidate up to rounding as good as one that it dropped."""
     if options.width == 1:
         return False
@@ -230,11 +231,11 @@ def _unfinished(step: Sequence[Candidate]) -> list[Candidate]:
     return [one for one in step if not one.finished]
 
 
-Batching = Callable[[Translator, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
+Batching = Callable[[Translator, Sequence[list[int]], TranslationOptions], list[Hypothesis]]
 BATCHINGS: dict[str, Batching] = {"in batches": in_batches, "on the way": on_the_way}
 
 
-def check(precision: Precision, native: bool, options: DecodingOptions, number: int) -> None:
+def check(precision: Precision, native: bool, options: TranslationOptions, number: int) -> None:
     """Decode alone and in every kind of batch, and print the differences; only torch may have ties."""
     model = translator(precision, native)
     ids = sources(model, number)

@@ -12,9 +12,9 @@ from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.pretrained import PRETRAINED, build_pretrained
-from model.decoding.options import DecodingOptions
 from model.decoding.repetition_guard import loops
 from model.network.quantised import int8_is_supported
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 
 pytestmark = pytest.mark.thorough
@@ -36,7 +36,7 @@ def test_the_shipped_weights_translate_both_directions_and_name_their_licence() 
     assert translator.manifest.licence == "CC BY-SA 4.0"
     for pair, bleu in (("en-de", 20.0), ("de-en", 26.0)):
         assert translator.manifest.scores["flores-dev"][pair]["bleu"] > bleu
-    greedy = DecodingOptions(decoding="greedy")
+    greedy = TranslationOptions(decoding="greedy")
     assert translator.translate(["Good morning!"], greedy, target="de")[0].text == "Guten Morgen!"
     assert translator.translate(["Wo ist der Bahnhof?"], greedy, target="en")[0].text == "Where is the station?"
 
@@ -45,7 +45,7 @@ def test_the_shipped_translator_reads_capitals_and_does_not_loop() -> None:
     translator = eager()
     assert translator.manifest.fold_capitals
     assert translator.manifest.retry_loops
-    greedy = DecodingOptions(decoding="greedy")
+    greedy = TranslationOptions(decoding="greedy")
     (found,) = translator.translate(["WHERE IS THE STATION?"], greedy, target="de")
     assert found.text == "WO IST DER BAHNHOF?"
     stuttered = "The three three three of them began to laugh."
@@ -68,7 +68,7 @@ def test_the_shipped_translator_gives_equal_outputs_on_gpu_and_cpu(tmp_path: Pat
     on_gpu = Translator.load(path, device="cuda")
     on_gpu.warm_up([1, 4])
     sentences = [left for left, _ in load_checkpoint(PRETRAINED).facts["dev_sample"]][:100]
-    for options in (DecodingOptions(decoding="greedy"), DecodingOptions()):
+    for options in (TranslationOptions(decoding="greedy"), TranslationOptions()):
         expected = eager().translate(sentences, options, "en", "de")
         found = on_gpu.translate(sentences, options, "en", "de")
         same = sum(one.text == other.text for one, other in zip(found, expected, strict=True))

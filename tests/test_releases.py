@@ -19,8 +19,8 @@ from app.documents.document import OPTIONS, Document
 from app.documents.store import DocumentStore
 from app.glossaries.store import GlossaryStore
 from app.settings import load_settings
-from model.decoding.options import DecodingOptions
 from model.network.quantised import int8_is_supported
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.server import served
 
@@ -49,7 +49,7 @@ def test_its_bundles_give_the_same_translations(release: str, precision: str, fo
         pytest.skip("this processor has no int8 kernels")
     translator = Translator.load(FOLDER / release / f"toy-{precision}{form}", native=native)
     sources, targets = zip(*expected(release)["translations"][precision], strict=True)
-    found = translator.translate(sources, DecodingOptions(decoding="greedy"), "en", "de")
+    found = translator.translate(sources, TranslationOptions(decoding="greedy"), "en", "de")
     assert tuple(translation.text for translation in found) == targets
 
 

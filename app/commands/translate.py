@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from model.commands import bulk
 from model.commands import translate as offline
 from model.commands.models import decoding_options, search_table
-from model.decoding.options import DecodingOptions
 from model.errors import ConfigError, DataError
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
     from verso_client import Client, ProblemError, TranslateOptions
@@ -158,7 +158,7 @@ class _Service:
 
 def _request_options(arguments: argparse.Namespace) -> TranslateOptions:
     """The fields of a request that the command line asks for; what it leaves open the service decides."""
-    options, defaults = decoding_options(arguments, format=arguments.format), DecodingOptions()
+    options, defaults = decoding_options(arguments, format=arguments.format), TranslationOptions()
     chosen: dict[str, Any] = {
         field.name: getattr(options, field.name)
         for field in fields(options)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from app.engine.caller import Priority
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
 
@@ -17,7 +17,7 @@ ACTIVE: tuple[Status, ...] = ("queued", "running")
 """Of documents that are being translated, or will be."""
 
 
-OPTIONS = TypeAdapter(DecodingOptions)
+OPTIONS = TypeAdapter(TranslationOptions)
 """How options are stored."""
 
 KEPT_S = 86_400.0

@@ -12,7 +12,7 @@ from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
 from app.serving.backend import TranslationBackend
 from app.serving.request import TranslationRequest
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
 BATCH_SENTENCES = 16
 """Sentences that are translated at once, about: enough to keep the processors busy, and soon done."""
@@ -47,7 +47,7 @@ class Job:
         service: TranslationBackend[Any],
         source: str,
         target: str,
-        options: DecodingOptions,
+        options: TranslationOptions,
         owner: str,
         store: Store,
     ) -> None:

@@ -37,8 +37,8 @@ from app.serving.backend import TranslationBackend
 from app.serving.detection import MAX_CHARACTERS
 from app.serving.request import TranslationRequest
 from app.settings import Settings
-from model.decoding.options import DecodingOptions
 from model.text.glossary import Glossary
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
     from app.documents.store import DocumentStore
@@ -112,7 +112,7 @@ class DocumentService:
         filename: str,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         sender: Sender = ANYBODY,
         terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:
@@ -294,7 +294,7 @@ class DocumentService:
                 raise DocumentsFull(bound, KEPT_S if first is None else first - now, is_of_key=whose is not None)
 
     async def _pair_of(
-        self, units: Sequence[Unit], source: str | None, target: str | None, options: DecodingOptions
+        self, units: Sequence[Unit], source: str | None, target: str | None, options: TranslationOptions
     ) -> tuple[str, str]:
         """The language pair of a document, which is detected from its beginning if it is not named.
 
@@ -317,7 +317,7 @@ class DocumentService:
         return pair
 
 
-def _of_documents(options: DecodingOptions) -> DecodingOptions:
+def _of_documents(options: TranslationOptions) -> TranslationOptions:
     """The options that a document has: units have their own formats, and only their text is used."""
     return replace(
         options,

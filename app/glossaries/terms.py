@@ -11,8 +11,8 @@ from functools import cache
 from itertools import product
 
 from app.errors import InvalidGlossary
-from model.decoding.options import MAX_TERM_CHARACTERS, MAX_TERMS
 from model.text.glossary import Glossary, GlossaryTerm, endings_of
+from model.translation.options import MAX_TERM_CHARACTERS, MAX_TERMS
 
 MAX_STORED_TERMS = 100_000
 """Terms of one language pair of a stored glossary."""

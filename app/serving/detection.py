@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from model.decoding.options import DecodingOptions
 from model.languages import closest, plain_code
-from model.text.placeholders import outside
+from model.text.placeholders import without_spans
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
     import lingua
@@ -54,7 +54,7 @@ def has_letters(text: str) -> bool:
     return any(character.isalpha() for character in text)
 
 
-def words_of(text: str, options: DecodingOptions) -> str:
+def words_of(text: str, options: TranslationOptions) -> str:
     """What the language of a text is detected by: all of it, but of a document only what is translated.
 
     Args:
@@ -70,7 +70,7 @@ def words_of(text: str, options: DecodingOptions) -> str:
     from model.text.markup import MarkedUp
 
     texts = MarkedUp(text, options.format, options.ignore_tags).texts
-    return "\n".join(outside(one.text, one.protected) for one in texts)
+    return "\n".join(without_spans(one.text, one.protected) for one in texts)
 
 
 class LanguageDetector:

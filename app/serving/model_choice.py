@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import ModelT, Registry
 from app.serving.detection import Detection, LanguageDetector, has_letters, words_of
-from model.decoding.options import DecodingOptions
 from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
-    from model.translation.plan import Translation
+    from model.translation.results import Translation
 
 DETECT = "auto"
 """The value of ``source`` that requests language detection."""
@@ -64,10 +64,10 @@ class Unchanged:
     target: str
     detected: Detection | None
 
-    def translation(self, text: str, options: DecodingOptions) -> Translation:
+    def translation(self, text: str, options: TranslationOptions) -> Translation:
         """The text as its own translation."""
         from model.translation.confidence import NOTHING_TRANSLATED
-        from model.translation.plan import Translation
+        from model.translation.results import Translation
 
         return Translation(
             text,
@@ -114,13 +114,13 @@ class ModelChooser(Generic[ModelT]):
         Raises:
             Exception: As :meth:`choose` returns it for the text.
         """
-        (choice,) = await self.choose([text], source, target, DecodingOptions())
+        (choice,) = await self.choose([text], source, target, TranslationOptions())
         if isinstance(choice, Exception):
             raise choice
         return (choice.source, choice.target) if isinstance(choice, ModelChoice) else (choice.target, choice.target)
 
     async def choose(
-        self, texts: Sequence[str], source: str | None, target: str | None, options: DecodingOptions
+        self, texts: Sequence[str], source: str | None, target: str | None, options: TranslationOptions
     ) -> list[ModelChoice[ModelT] | Unchanged | Exception]:
         """The choice for each text; for a text that cannot be translated, the exception.
 
@@ -218,7 +218,7 @@ class ModelChooser(Generic[ModelT]):
         return DetectedPairNotServed(detected.language, detected.confidence, target, pairs)
 
 
-def _words_or_error(text: str, options: DecodingOptions) -> str | InputError:
+def _words_or_error(text: str, options: TranslationOptions) -> str | InputError:
     """The words of a document, or why it cannot be read."""
     try:
         return words_of(text, options)

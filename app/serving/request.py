@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.engine.caller import UNKNOWN_CALLER, Caller
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TranslationRequest:
     texts: Sequence[str]
     source: str | None
     target: str | None
-    options: DecodingOptions
+    options: TranslationOptions
     caller: Caller = UNKNOWN_CALLER
     waits: bool = False
     within_s: float | None = None

@@ -30,10 +30,10 @@ from app.serving.text_translation import Deliver, TextTranslation
 from app.settings import Settings
 from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions
 from model.network.heads import AttentionHead
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
     from model.translator import Translator
@@ -42,7 +42,7 @@ logger = logging.getLogger("app.service")
 
 _T = TypeVar("_T")
 
-WARM_UP_WIDTHS = (1, DecodingOptions().beam_size)
+WARM_UP_WIDTHS = (1, TranslationOptions().beam_size)
 """Widths of the beams that are decoded before requests are accepted."""
 
 _STOP_TIMEOUT_S = 10.0

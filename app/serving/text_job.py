@@ -11,15 +11,15 @@ from app.errors import InferenceFailed
 from app.models.registry import LoadedModel
 from app.serving.detection import Detection
 from app.serving.model_choice import ModelChoice, Unchanged
-from model.decoding.options import DecodingOptions
 from model.errors import ModelError
+from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.translation.confidence import Evidence
-    from model.translation.pipeline import Plan
-    from model.translation.plan import AnswerKey, TranslatedSentence, Translation
+    from model.translation.plan import Plan
+    from model.translation.results import AnswerKey, TranslatedSentence, Translation
     from model.translator import Attention, Translator
 
 logger = logging.getLogger("app.jobs")
@@ -137,7 +137,7 @@ class TextJob:
     failure: Exception | None = None
 
     @classmethod
-    def of(cls, text: str, choice: ModelChoice[LoadedModel], options: DecodingOptions) -> TextJob:
+    def of(cls, text: str, choice: ModelChoice[LoadedModel], options: TranslationOptions) -> TextJob:
         """Split a text into sentences. Runs no model.
 
         Raises:
@@ -177,7 +177,7 @@ class TextJob:
             return None
 
 
-def answer_without_model(text: str, choice: Unchanged | Exception, options: DecodingOptions) -> TextResult:
+def answer_without_model(text: str, choice: Unchanged | Exception, options: TranslationOptions) -> TextResult:
     """The result of a text that goes through no model.
 
     Args:

@@ -23,13 +23,13 @@ from app.serving.model_choice import ModelChoice, Unchanged
 from app.serving.request import TranslationRequest
 from app.serving.text_job import TextJob, TextResult, Times, answer_without_model
 from app.telemetry.tracing import stage
-from model.decoding.options import DecodingOptions
 from model.errors import InputError, ModelError
-from model.translation.plan import AttendedSentence
+from model.translation.options import TranslationOptions
+from model.translation.results import AttendedSentence
 
 if TYPE_CHECKING:
     from model.translation.confidence import Evidence
-    from model.translation.plan import TranslatedSentence
+    from model.translation.results import TranslatedSentence
 
 _T = TypeVar("_T")
 
@@ -296,7 +296,7 @@ def retry_until(timeout: asyncio.Timeout) -> float | None:
 
 
 def _prepared(
-    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Exception, options: DecodingOptions
+    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Exception, options: TranslationOptions
 ) -> TextJob | Unchanged | Exception:
     """A text split into sentences, or why it is not translated. A text that cannot be prepared fails alone."""
     if not isinstance(choice, ModelChoice):

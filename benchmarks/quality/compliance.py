@@ -41,10 +41,10 @@ from model.commands.models import (
     with_progress,
 )
 from model.commands.table import run as run_command
-from model.decoding.options import DecodingOptions, Formality
 from model.errors import ConfigError
 from model.languages import plain_code
-from model.translation.plan import Translation
+from model.translation.options import Formality, TranslationOptions
+from model.translation.results import Translation
 from model.translator import Translator
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class _Direction:
     def __init__(
         self,
         translator: Translator,
-        options: DecodingOptions,
+        options: TranslationOptions,
         languages: tuple[str, str],
         rng: np.random.Generator,
         show: int,
@@ -238,7 +238,7 @@ class _Direction:
         ]
 
     def _translate(
-        self, label: str, texts: Sequence[str], options: DecodingOptions | Sequence[DecodingOptions] | None = None
+        self, label: str, texts: Sequence[str], options: TranslationOptions | Sequence[TranslationOptions] | None = None
     ) -> list[Translation]:
         return self._translator.translate(
             texts,

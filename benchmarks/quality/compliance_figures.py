@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.quality.compliance_inputs import SpanCase, TermCase, address_in
-from model.decoding.options import Formality
 from model.scores import score
 from model.training.corpus import Pair
-from model.translation.plan import Translation
+from model.translation.options import Formality
+from model.translation.results import Translation
 
 
 def placed_by_model(translation: Translation) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.decoding.options import Formality
 from model.languages import plain_code
 from model.text.glossary import Glossary, GlossaryTerm, find_terms, term_in
 from model.text.protection import find_spans
@@ -20,6 +19,7 @@ from model.text.symbols import INFORMAL, Part, Symbol
 from model.training.controlled_pairs import dictionary_form, form_of_address, source_links, with_placeholders
 from model.training.corpus import Pair
 from model.training.word_lexicon import WordLexicon
+from model.translation.options import Formality
 
 MAX_SPANS = 6
 """Protected spans of a sentence; it has at least one."""

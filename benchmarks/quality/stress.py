@@ -40,7 +40,7 @@ from model.commands.models import (
 from model.commands.table import run as run_command
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
-from model.translation.plan import Translation
+from model.translation.results import Translation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from model.bulk.rows import Columns
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Job:
     shortlist: bool
     source: str
     target: str
-    options: DecodingOptions
+    options: TranslationOptions
     columns: Columns
     max_characters: int
 
     @property
     def recorded(self) -> dict[str, Any]:
         """What translations depend on; options that have their default are left out."""
-        defaults = DecodingOptions()
+        defaults = TranslationOptions()
         chosen = {
             one.name: value
-            for one in fields(DecodingOptions)
+            for one in fields(TranslationOptions)
             if (value := getattr(self.options, one.name)) != getattr(defaults, one.name)
         }
         if self.options.glossary:

@@ -9,7 +9,7 @@ import torch
 from model.bulk.job import Job
 from model.bulk.rows import PlacedRow, TranslatedRow
 from model.errors import ModelError
-from model.translation.plan import Translation
+from model.translation.results import Translation
 from model.translator import Translator
 
 

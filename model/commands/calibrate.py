@@ -21,11 +21,11 @@ from model.commands.models import (
     with_progress,
 )
 from model.decoding.batch import Progress
-from model.decoding.options import DecodingOptions
-from model.errors import ConfigError
+from model.errors import ConfigError, SourceTooLong
 from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bound, fit, measure
 from model.translation.confidence import Calibration, Evidence
-from model.translation.plan import TextPlan
+from model.translation.options import TranslationOptions
+from model.translation.plan import Plan
 from model.translator import Translator
 
 _NUM_JOINED = 500
@@ -53,7 +53,7 @@ class Example(NamedTuple):
         adequate: Whether the translation is adequate.
     """
 
-    plan: TextPlan
+    plan: Plan
     evidence: list[Evidence]
     adequate: bool
 
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _translated(
     translator: Translator,
-    options: DecodingOptions,
+    options: TranslationOptions,
     bases: Iterable[Path],
     pairs: Sequence[tuple[str, str]],
     limit: int | None,
@@ -125,7 +125,7 @@ def _translated(
         for pair in pairs:
             lines = read_parallel(base, pair)
             lines = lines if limit is None else spread(lines, limit)
-            plans = [translator.pipeline.prepare_text(source, *pair, options) for source, _ in lines]
+            plans = [translator.pipeline.prepare(source, *pair, options) for source, _ in lines]
             translator.decode(plans, _progress(f"{base.name} {'-'.join(pair)}"))
             chrf = sentence_chrf([plan.complete().text for plan in plans], [target for _, target in lines])
             found.setdefault(base.name, []).extend(
@@ -190,14 +190,13 @@ def _print_coverage(translator: Translator, calibration: Calibration, examples: 
         )
 
 
-def _joined(translator: Translator, first: TextPlan, second: TextPlan, kept: int) -> TextPlan | None:
+def _joined(translator: Translator, first: Plan, second: Plan, kept: int) -> Plan | None:
     """Two sentences as one, with the translation of one of them; None if they are too long together."""
     text = f"{first.text} {second.text}"
-    pipeline, pair = translator.pipeline, (first.source, first.target)
-    sentence = pipeline.codec.read(text, 0, len(text), [], DecodingOptions(), pair)
-    if len(sentence.token_ids) > translator.manifest.max_source_tokens:
+    try:
+        joined = translator.pipeline.plan_sentence(text, first.source, first.target, TranslationOptions())
+    except SourceTooLong:
         return None
-    joined = TextPlan(pipeline.codec, pipeline.to_retry, text, *pair, [sentence], DecodingOptions())
     joined.settle([(first, second)[kept].hypotheses[0]])
     return joined
 

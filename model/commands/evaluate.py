@@ -21,8 +21,8 @@ from model.commands.models import (
     say,
     with_progress,
 )
-from model.decoding.options import DecodingOptions
 from model.errors import DataError
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 
 Lines = list[tuple[str, str]]
@@ -115,7 +115,7 @@ def _test_lines(
 def _evaluate_pair(
     arguments: argparse.Namespace,
     translator: Translator,
-    options: DecodingOptions,
+    options: TranslationOptions,
     base: Path,
     pair: tuple[str, str],
     lines: Lines,

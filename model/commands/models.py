@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from tqdm import tqdm
 
-from model.decoding.options import DecodingOptions, Formality, Scoring
+from model.decoding.options import Scoring
 from model.errors import ConfigError
 from model.languages import LanguagePairs, standard_code
 from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import Protect
+from model.translation.options import Formality, TranslationOptions
 
 if TYPE_CHECKING:
     from model.translator import Translator
@@ -152,8 +153,8 @@ def chosen_pairs(texts: Sequence[str] | None, directions: LanguagePairs) -> list
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything :class:`model.decoding.options.DecodingOptions` holds."""
-    defaults = DecodingOptions()
+    """Everything :class:`model.translation.options.TranslationOptions` holds."""
+    defaults = TranslationOptions()
     parser.add_argument("--decoding", choices=("greedy", "beam"), default=defaults.decoding, help="default beam")
     parser.add_argument("--beam-size", type=int, default=defaults.beam_size, help="hypotheses kept; default 4")
     parser.add_argument(
@@ -284,9 +285,9 @@ def _protect(values: Sequence[str] | None) -> Protect:
             return tuple(values)
 
 
-def decoding_options(arguments: argparse.Namespace, **more: Any) -> DecodingOptions:
+def decoding_options(arguments: argparse.Namespace, **more: Any) -> TranslationOptions:
     """The options the arguments ask for."""
-    return DecodingOptions(
+    return TranslationOptions(
         decoding=arguments.decoding,
         beam_size=arguments.beam_size,
         length_penalty=arguments.length_penalty,

@@ -22,9 +22,9 @@ from model.commands.models import (
     load_translator,
     search_table,
 )
-from model.decoding.options import TextFormat
 from model.errors import DataError
 from model.text.utf8 import decode
+from model.translation.options import TextFormat
 
 EPILOG = """\
 example:

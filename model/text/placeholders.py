@@ -1,8 +1,8 @@
 """Protected spans: characters of a source that stand in its translation as they are, each exactly once.
 
 A model that was trained for it reads a placeholder symbol instead of a span, and writes the same symbol where the span
-belongs. For other models, spans are taken out of the sentence, and their places are found by alignment. This module
-puts the spans back and restores the spaces around them.
+belongs. For other models, spans are cut out of the sentence, and their positions are found by alignment. This module
+restores the spans and the spaces around them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _CLOSING = ".,;:!?…)]}»“”"
 
 
 @dataclass(frozen=True)
-class HeldSpan:
-    """A protected span, or unusual white space, while its sentence is translated.
+class ProtectedSpan:
+    """A protected span, or unusual whitespace, while its sentence is translated.
 
     Args:
         text: Its characters.
         joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it,
             or it closes a phrase: ``Stop!</b> Go``.
         joins_right: Whether what follows stands directly behind it.
-        touches_left: Whether anything but white space stands directly before it.
-        touches_right: Whether anything but white space stands directly behind it.
+        touches_left: Whether anything but whitespace stands directly before it.
+        touches_right: Whether anything but whitespace stands directly behind it.
     """
 
     text: str
@@ -95,13 +95,13 @@ class TargetPrefix:
         text: Its characters, which stand in the translation as they are.
         token_ids: What the model reads of them.
         tokens: The characters that each of these tokens covers.
-        held: Which protected spans and unusual white space of the sentence it has, by number, and where.
+        spans: Its protected spans and unusual whitespace, by their number in the sentence.
     """
 
     text: str
     token_ids: tuple[int, ...]
     tokens: tuple[Span, ...]
-    held: Mapping[int, Span]
+    spans: Mapping[int, Span]
 
 
 def _after_change(span: Span, changed: Span, by: int) -> Span:
@@ -119,7 +119,7 @@ def _after_change(span: Span, changed: Span, by: int) -> Span:
     return min(span[0], changed[0]), max(span[1], changed[1]) + by
 
 
-def outside(text: str, spans: Sequence[Span]) -> str:
+def without_spans(text: str, spans: Sequence[Span]) -> str:
     """A sentence without its protected spans.
 
     Args:
@@ -132,7 +132,7 @@ def outside(text: str, spans: Sequence[Span]) -> str:
     return "".join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
 
 
-def masked(text: str, spans: Sequence[Span]) -> str:
+def mask_spans(text: str, spans: Sequence[Span]) -> str:
     """A text of the same length with each protected span replaced by a word, so that no sentence ends inside a span.
 
     Args:
@@ -142,7 +142,7 @@ def masked(text: str, spans: Sequence[Span]) -> str:
     return _covered(text, spans, lambda length: "X" + "x" * (length - 1))
 
 
-def blanked(text: str, spans: Sequence[Span]) -> str:
+def blank_spans(text: str, spans: Sequence[Span]) -> str:
     """A text of the same length with spaces in place of each protected span.
 
     Args:
@@ -163,8 +163,8 @@ def _covered(text: str, spans: Sequence[Span], cover: Callable[[int], str]) -> s
     return "".join([*found, text[position:]])
 
 
-def hold(text: str, spans: Sequence[Span]) -> list[HeldSpan]:
-    """The protected spans of a sentence, with what must be known to put them back.
+def describe_spans(text: str, spans: Sequence[Span]) -> list[ProtectedSpan]:
+    """The protected spans of a sentence, with what restoring them needs.
 
     Args:
         text: The sentence.
@@ -172,7 +172,7 @@ def hold(text: str, spans: Sequence[Span]) -> list[HeldSpan]:
     """
     starts, ends = {start for start, _ in spans}, {end for _, end in spans}
     return [
-        HeldSpan(
+        ProtectedSpan(
             text[start:end],
             joins_left=start > 0 and (start in ends or text[start - 1].isalnum() or _closes(text, start, end)),
             joins_right=end < len(text) and (end in starts or text[end].isalnum()),
@@ -183,7 +183,7 @@ def hold(text: str, spans: Sequence[Span]) -> list[HeldSpan]:
     ]
 
 
-def taken_out(text: str, spans: Sequence[Span]) -> tuple[str, list[int]]:
+def cut_spans(text: str, spans: Sequence[Span]) -> tuple[str, list[int]]:
     """A sentence without some spans, and without the spaces that are then too many.
 
     Args:
@@ -277,27 +277,27 @@ def written_at(parts: Sequence[Place | TargetText]) -> Iterator[tuple[int, int]]
         token += _num_tokens(part)
 
 
-def put_back(
+def restore_spans(
     parts: Sequence[Place | TargetText],
-    held: Sequence[HeldSpan],
+    protected: Sequence[ProtectedSpan],
     num_protected: int,
     prefix: TargetPrefix | None = None,
 ) -> TargetSentence:
-    """A translation with its protected spans at their places.
+    """A translation with its protected spans at their positions.
 
     Args:
-        parts: Texts, and the place of each protected span exactly once.
-        held: The protected spans, and then white space, by number.
+        parts: Texts, and the position of each protected span exactly once.
+        protected: The protected spans, and then whitespace, by number.
         num_protected: Number of protected spans.
-        prefix: What stands before the parts, if anything is given; it has the spans that have no place in the parts.
+        prefix: What stands before the parts, if anything is given; it has the spans that have no position in the parts.
     """
     text = ""
     tokens: list[Span] = []
     spans: dict[int, Span] = {}
-    before: HeldSpan | None = None
+    before: ProtectedSpan | None = None
     if prefix is not None:
-        text, tokens, spans = prefix.text, list(prefix.tokens), dict(prefix.held)
-        before = next((held[number] for number, span in spans.items() if span[1] == len(text)), None)
+        text, tokens, spans = prefix.text, list(prefix.tokens), dict(prefix.spans)
+        before = next((protected[number] for number, span in spans.items() if span[1] == len(text)), None)
     for part in parts:
         if isinstance(part, TargetText):
             joins = before is not None and _is_joined(before, part.text)
@@ -308,7 +308,7 @@ def put_back(
             tokens += [shifted(span, len(text)) for span in part.tokens]
             text, before = text + part.text, None if part.text else before
         else:
-            span = held[part.number]
+            span = protected[part.number]
             if text and not _joins(text, before, span):
                 text += " "
             spans[part.number] = len(text), len(text) + len(span.text)
@@ -322,7 +322,7 @@ def put_back(
     )
 
 
-def _joins(text: str, before: HeldSpan | None, span: HeldSpan) -> bool:
+def _joins(text: str, before: ProtectedSpan | None, span: ProtectedSpan) -> bool:
     """Whether a span follows a text, or another span, without a space."""
     if before is not None:
         return before.joins_right or span.joins_left
@@ -330,13 +330,13 @@ def _joins(text: str, before: HeldSpan | None, span: HeldSpan) -> bool:
     return span.joins_left or text[-1] in _OPENING or (span.touches_left and not text[-1].isalnum())
 
 
-def _is_joined(span: HeldSpan, text: str) -> bool:
+def _is_joined(span: ProtectedSpan, text: str) -> bool:
     """Whether a text follows a span without a space: an opening tag, the middle of a word, a sign that touches it."""
     return span.joins_right or (span.touches_right and not text[:1].isalnum())
 
 
 def _closes(text: str, start: int, end: int) -> bool:
-    """Whether a span stands between punctuation and white space."""
+    """Whether a span stands between punctuation and whitespace."""
     return text[start - 1] in _CLOSING and (end == len(text) or text[end].isspace())
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from model.text.tokenizer import TextTokenizer
 from model.translation.confidence import Evidence
-from model.translation.pipeline import Plan
+from model.translation.plan import Plan
 
 Logits: TypeAlias = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Iterator[Tensor]]
 """Computes logits of given targets, as :meth:`model.decoding.backend.Backend.logits` does."""

@@ -1,6 +1,6 @@
 """The text side of translation: split, fold case, tokenise, decide what to decode again, and join.
 
-A :class:`model.translation.plan.TextPlan` lists the sentences to decode and takes their outcomes. Its caller decodes
+A :class:`model.translation.plan.Plan` lists the sentences to decode and takes their outcomes. Its caller decodes
 them, by any means::
 
     plan = pipeline.prepare(text, "en", "de", options)
@@ -16,41 +16,54 @@ may be called from any thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines
-from model.text.placeholders import masked, outside
+from model.text.placeholders import mask_spans
 from model.text.protection import joined_spans
 from model.text.segmentation import split_text
 from model.text.symbols import Span, after_span
 from model.text.tokenizer import TextTokenizer
-from model.translation.document import MarkupPlan
-from model.translation.plan import TextPlan
-from model.translation.reading import SentenceCodec, SourceSentence
+from model.translation.confidence import UNCALIBRATED, Calibration
+from model.translation.joining import SourceText
+from model.translation.options import TranslationOptions
+from model.translation.plan import Plan
+from model.translation.reading import SentenceReader, SourceSentence
+from model.translation.target_prefix import with_prefix
+from model.translation.writing import SentenceWriter
 
-Plan = TextPlan | MarkupPlan
-"""What :meth:`TextPipeline.prepare` makes of a text."""
+if TYPE_CHECKING:
+    from model.translation.document import DocumentWriter
 
 
 class TextPipeline:
     """Prepares texts for one model and joins its outputs to texts.
 
     Args:
-        codec: Encodes and decodes its sentences.
+        reader: Encodes its sentences.
         max_source_tokens: Tokens of the longest sentence the model accepts, markers included.
         max_target_tokens: Tokens of the longest translation the model writes, the end token included.
         retry_loops: Whether a sentence whose output loops or is empty is decoded again with a guard
             (:mod:`model.decoding.repetition_guard`).
+        calibration: What turns the model's probabilities into confidences.
     """
 
     def __init__(
-        self, codec: SentenceCodec, max_source_tokens: int, max_target_tokens: int, *, retry_loops: bool
+        self,
+        reader: SentenceReader,
+        max_source_tokens: int,
+        max_target_tokens: int,
+        *,
+        retry_loops: bool,
+        calibration: Calibration = UNCALIBRATED,
     ) -> None:
-        self.codec = codec
+        self.reader = reader
+        self.writer = SentenceWriter(reader.tokenizer)
+        self.calibration = calibration
         self._max_source_tokens = max_source_tokens
         self._max_target_tokens = max_target_tokens
         self._retry_loops = retry_loops
@@ -58,9 +71,9 @@ class TextPipeline:
     @property
     def tokenizer(self) -> TextTokenizer:
         """The model's tokenizer."""
-        return self.codec.tokenizer
+        return self.reader.tokenizer
 
-    def prepare(self, text: str, source: str, target: str, options: DecodingOptions) -> Plan:
+    def prepare(self, text: str, source: str, target: str, options: TranslationOptions) -> Plan:
         """Split a text into sentences that the model accepts.
 
         Args:
@@ -70,86 +83,29 @@ class TextPipeline:
             options: How to translate it.
 
         Raises:
-            UnsupportedFormality: The model cannot be told the form of address in the target language.
+            UnsupportedFormality: The model does not support the form of address in the target language.
             InvalidPattern: A pattern of protected spans matches too often.
             InvalidMarkup: The text is no document of the format.
             EmptySource: The text is blank, and an option is for a single sentence (``options.steering``).
             SeveralSentences: It has not one sentence, and an option is for a single sentence.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
+        pair = source, target
+        self.reader.capabilities.check_formality(options.formality, target)
         if options.format == "text":
-            return self.prepare_text(text, source, target, options)
+            return self._plan(text, pair, [self._split(text, pair, options)], options)
         # Imported here: plain text needs no parsers.
         from model.text.markup import MarkedUp
+        from model.translation.document import DocumentWriter
 
         document = MarkedUp(text, options.format, options.ignore_tags)
-        plain = replace(options, format="text", ignore_tags=())
-        return MarkupPlan(
-            document,
-            [
-                self.prepare_text(one.text, source, target, plain, one.protected, has_marks=bool(one.marks))
-                for one in document.texts
-            ],
-            source,
-            target,
-            options,
-            self.codec.calibration,
-        )
+        texts = [
+            self._split(one.text, pair, options, one.protected, has_marks=bool(one.marks)) for one in document.texts
+        ]
+        return self._plan(text, pair, texts, options, DocumentWriter(document))
 
-    def prepare_text(
-        self,
-        text: str,
-        source: str,
-        target: str,
-        options: DecodingOptions,
-        kept: Sequence[Span] = (),
-        *,
-        has_marks: bool = False,
-    ) -> TextPlan:
-        """As :meth:`prepare`, of a plain text.
-
-        Args:
-            text: Any text without markup.
-            source: Its language, in the model's spelling.
-            target: The target language, in the model's spelling.
-            options: How to translate it.
-            kept: Spans that come back unchanged, whatever the options protect.
-            has_marks: Whether markup is placed in its translation, by alignment.
-        """
-        self.codec.check(options, target)
-        spans = joined_spans(self.codec.protected_spans(text, options.protect), kept)
-        read: dict[Span, SourceSentence] = {}
-
-        def fits(start: int, end: int) -> bool:
-            sentence = self.codec.read(text, start, end, spans, options, (source, target))
-            if len(sentence.token_ids) > self._max_source_tokens:
-                return False
-            read[start, end] = sentence  # most parts that fit become sentences, which then need not be encoded again
-            return True
-
-        sentences: list[SourceSentence] = []
-        keeps_layout = options.protect != "none"
-        plain = masked(text, spans)
-        lines = with_cells_as_lines(plain) if keeps_layout else plain
-        # Markers are looked for in the text itself: the model may not know their signs.
-        cells = with_cells_as_lines(text) if keeps_layout else text
-        numbered = keeps_layout and is_numbered(cells)
-        for segment in split_text(lines, plain_code(source), fits, spans):
-            start = segment.start
-            if keeps_layout:
-                behind = after_marker(cells, start, segment.end, numbered=numbered)
-                start = behind if after_span(behind, spans) == behind else start
-            place = start, segment.end
-            sentence = read.get(place) or self.codec.read(text, *place, spans, options, (source, target))
-            # Segments without letters, such as numbers and emoji, are not translated.
-            if any(map(str.isalpha, outside(text[slice(*place)], sentence.protected))):
-                sentences.append(sentence)
-        if options.steering:
-            sentences = [self._steered(text, sentences, target, options)]
-        return TextPlan(self.codec, self.to_retry, text, source, target, sentences, options, spans, has_marks=has_marks)
-
-    def prepare_sentence(self, text: str, source: str, target: str, options: DecodingOptions) -> TextPlan:
-        """Prepare one sentence without splitting it; surrounding white space is removed.
+    def prepare_sentence(self, text: str, source: str, target: str, options: TranslationOptions) -> Plan:
+        """Prepare one sentence without splitting it; surrounding whitespace is removed.
 
         Args:
             text: The sentence.
@@ -161,27 +117,104 @@ class TextPipeline:
             EmptySource: The text is blank.
             SeveralSentences: It has more than one sentence.
             SourceTooLong: The sentence is longer than the model accepts.
-            UnsupportedFormality: The model cannot be told the form of address in the target language.
+            UnsupportedFormality: The model does not support the form of address in the target language.
             InvalidPattern: A pattern of protected spans matches too often.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
-        self.codec.check(options, target)
+        self.reader.capabilities.check_formality(options.formality, target)
         text = text.strip()
         if not text:
             raise EmptySource
-        spans = self.codec.protected_spans(text, options.protect)
-        segments = split_text(masked(text, spans), plain_code(source), lambda start, end: True)
+        spans = self.reader.protected_spans(text, options.protect)
+        segments = split_text(mask_spans(text, spans), plain_code(source), lambda start, end: True)
         if len(segments) > 1:
             raise SeveralSentences(len(segments))
-        sentence = self.codec.read(text, 0, len(text), spans, options, (source, target))
+        return self.plan_sentence(text, source, target, options, spans)
+
+    def plan_sentence(
+        self, text: str, source: str, target: str, options: TranslationOptions, spans: Sequence[Span] = ()
+    ) -> Plan:
+        """The plan of a text that is one sentence.
+
+        Args:
+            text: The sentence.
+            source: Its language, in the model's spelling.
+            target: The target language, in the model's spelling.
+            options: How to translate it.
+            spans: Its protected spans.
+
+        Raises:
+            SourceTooLong: The sentence is longer than the model accepts.
+            InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
+        """
+        sentence = self.reader.read(text, 0, len(text), spans, options, (source, target))
         if len(sentence.token_ids) > self._max_source_tokens:
             raise SourceTooLong(len(sentence.token_ids), self._max_source_tokens)
         if options.steering:
             sentence = self._steered(text, [sentence], target, options)
-        return TextPlan(self.codec, self.to_retry, text, source, target, [sentence], options, spans)
+        return self._plan(text, (source, target), [SourceText(text, [sentence], spans)], options)
+
+    def _plan(
+        self,
+        text: str,
+        pair: tuple[str, str],
+        texts: Sequence[SourceText],
+        options: TranslationOptions,
+        document: DocumentWriter | None = None,
+    ) -> Plan:
+        return Plan(self.reader, self.to_retry, text, pair, texts, options, self.calibration, document)
+
+    def _split(
+        self,
+        text: str,
+        pair: tuple[str, str],
+        options: TranslationOptions,
+        kept: Sequence[Span] = (),
+        *,
+        has_marks: bool = False,
+    ) -> SourceText:
+        """Split a plain text into sentences.
+
+        Args:
+            text: Any text without markup.
+            pair: Source and target language.
+            options: How to translate it.
+            kept: Spans that come back unchanged, whatever the options protect.
+            has_marks: Whether markup is placed in its translation, by alignment.
+        """
+        spans = joined_spans(self.reader.protected_spans(text, options.protect), kept)
+        read: dict[Span, SourceSentence] = {}
+
+        def fits(start: int, end: int) -> bool:
+            sentence = self.reader.read(text, start, end, spans, options, pair)
+            if len(sentence.token_ids) > self._max_source_tokens:
+                return False
+            read[start, end] = sentence  # most parts that fit become sentences, which then need not be encoded again
+            return True
+
+        sentences: list[SourceSentence] = []
+        keeps_layout = options.protect != "none"
+        plain = mask_spans(text, spans)
+        lines = with_cells_as_lines(plain) if keeps_layout else plain
+        # Markers are looked for in the text itself: the model may not know their signs.
+        cells = with_cells_as_lines(text) if keeps_layout else text
+        numbered = keeps_layout and is_numbered(cells)
+        for segment in split_text(lines, plain_code(pair[0]), fits, spans):
+            start = segment.start
+            if keeps_layout:
+                behind = after_marker(cells, start, segment.end, numbered=numbered)
+                start = behind if after_span(behind, spans) == behind else start
+            sentence = read.get((start, segment.end))
+            sentence = sentence or self.reader.read(text, start, segment.end, spans, options, pair)
+            # Segments without letters, such as numbers and emoji, are not translated.
+            if any(map(str.isalpha, sentence.plain_text)):
+                sentences.append(sentence)
+        if options.steering:
+            sentences = [self._steered(text, sentences, pair[1], options)]
+        return SourceText(text, sentences, spans, has_marks)
 
     def _steered(
-        self, text: str, sentences: Sequence[SourceSentence], target: str, options: DecodingOptions
+        self, text: str, sentences: Sequence[SourceSentence], target: str, options: TranslationOptions
     ) -> SourceSentence:
         """The only sentence of a text, with the given beginning of its translation.
 
@@ -197,10 +230,10 @@ class TextPipeline:
         (sentence,) = sentences
         if not options.target_prefix:
             return sentence
-        before, part = text[: sentence.start], text[sentence.start : sentence.end]
+        before = text[: sentence.start]
         if before[:1].isspace():
             raise InvalidPrefix(
-                "The text begins with white space, and so does its translation, but no target_prefix may: leave it out "
+                "The text begins with whitespace, and so does its translation, but no target_prefix may: leave it out "
                 "of the text."
             )
         if not options.target_prefix.startswith(before):
@@ -208,7 +241,7 @@ class TextPipeline:
                 f"The text begins with {before!r}, and so does its translation: begin target_prefix with it, or leave "
                 "it out of the text."
             )
-        sentence = self.codec.with_prefix(part, sentence, options.target_prefix.removeprefix(before))
+        sentence = with_prefix(sentence, options.target_prefix.removeprefix(before), self.writer)
         # One more is the end token, or the one that the translation is cut at.
         limit = self._max_target_tokens - len(self.tokenizer.forced_ids(target)) - 1
         if len(sentence.prefix_ids) > limit:
@@ -218,17 +251,16 @@ class TextPipeline:
             )
         return sentence
 
-    def to_retry(self, part: str, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+    def to_retry(self, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
         """Whether a sentence has to be decoded again with a guard, because its output loops or is empty.
 
         Args:
-            part: The sentence.
-            sentence: Its tokens.
+            sentence: The sentence.
             hypothesis: Its hypothesis.
             options: How it was decoded; a sentence decoded with a guard is not decoded again.
         """
         if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
             return False
         # Spans that come back are no answer to the words around them.
-        answer, asked = self.tokenizer.decode(hypothesis.token_ids), outside(part, sentence.protected)
-        return loops(answer, asked) or is_empty(answer, asked)
+        answer, source = self.tokenizer.decode(hypothesis.token_ids), sentence.plain_text
+        return loops(answer, source) or is_empty(answer, source)

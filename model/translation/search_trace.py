@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.decoding.options import Search
-from model.translation.reading import SentenceCodec, SourceSentence
+from model.translation.reading import SourceSentence
+from model.translation.writing import SentenceWriter
 
 
 @dataclass(frozen=True)
@@ -36,27 +37,26 @@ WrittenSearch = tuple[tuple[WrittenCandidate, ...], ...]
 """The candidates of each step, those of a step best first."""
 
 
-def written_search(search: Search, part: str, sentence: SourceSentence, codec: SentenceCodec) -> WrittenSearch:
+def written_search(search: Search, sentence: SourceSentence, writer: SentenceWriter) -> WrittenSearch:
     """The candidates of a search with their texts.
 
     Args:
         search: The search.
-        part: The sentence that was translated.
-        sentence: What its codec made of it.
-        codec: The codec of its model.
+        sentence: The sentence that was translated.
+        writer: Writes its translation.
     """
     beginning = list(sentence.prefix_ids)
     tokens = {0: beginning}
-    texts = {0: codec.write_beginning(part, sentence, beginning)}
+    texts = {0: writer.write_beginning(sentence, beginning)}
     steps: list[tuple[WrittenCandidate, ...]] = []
     for step in search:
         written: list[WrittenCandidate] = []
         for one in step:
             before = texts[one.parent]
-            ends = one.token_id == codec.tokenizer.end_id
+            ends = one.token_id == writer.tokenizer.end_id
             tokens[one.id] = tokens[one.parent] if ends else [*tokens[one.parent], one.token_id]
-            texts[one.id] = before if ends else codec.write_beginning(part, sentence, tokens[one.id])
-            (token,) = codec.tokenizer.target_pieces([one.token_id])
+            texts[one.id] = before if ends else writer.write_beginning(sentence, tokens[one.id])
+            (token,) = writer.tokenizer.target_pieces([one.token_id])
             text = texts[one.id].removeprefix(before) if texts[one.id].startswith(before) else ""
             written.append(WrittenCandidate(one.id, one.parent, token, text, one.log_prob, one.kept, one.finished))
         steps.append(tuple(written))

@@ -1,4 +1,4 @@
-"""What became of glossary terms: found in a translation, or put there by alignment."""
+"""The terms of a glossary in a translation: written by the model, or put there by alignment."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class TermUse:
 
     Args:
         source: Characters of the source text.
-        target: Characters of the translation; None if it does not hold the term.
+        target: Characters of the translation; None if it does not contain the term.
         status: ``used`` if the model wrote the term in some inflection, ``replaced`` if the term replaced what the
-            model wrote, ``missing`` if the translation does not hold it.
+            model wrote, ``missing`` if the translation does not contain it.
     """
 
     source: Span

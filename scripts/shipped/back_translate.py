@@ -21,11 +21,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from model.commands.models import add_model_arguments, load_translator
-from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.process.digests import file_digest
 from model.scores import sentence_chrf
 from model.training.corpus import Pair, bare_words, read_lines, write_parallel
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from scripts.shipped.command import LANGUAGES, start
 from scripts.shipped.plausible import Reason, fault
@@ -45,7 +45,7 @@ def translate_lines(translator: Translator, lines: Sequence[str], direction: tup
     path.parent.mkdir(parents=True, exist_ok=True)
     written = path.read_bytes() if path.exists() else b""
     num_done = written.count(b"\n")
-    options = DecodingOptions(decoding="greedy")
+    options = TranslationOptions(decoding="greedy")
     source, target = direction
     with (
         path.open("ab") as sink,

@@ -20,7 +20,7 @@ from app.serving.detection import Detection, LanguageDetector
 from model.artifacts.bundle import Bundle
 from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.manifest import Manifest
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
@@ -28,8 +28,9 @@ from model.network.heads import AttentionHead
 from model.text.known_characters import KnownCharacters
 from model.text.symbols import Span
 from model.translation.confidence import Evidence
-from model.translation.pipeline import Plan
-from model.translation.plan import AttendedSentence
+from model.translation.options import TranslationOptions
+from model.translation.plan import Plan
+from model.translation.results import AttendedSentence
 from model.translator import Attention, Translator
 
 GATE_S = 30.0
@@ -208,7 +209,7 @@ class FakeTranslator(Translator):
     def attention(
         self,
         text: str,
-        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        options: TranslationOptions = TranslationOptions(),  # noqa: B008
         source: str | None = None,
         target: str | None = None,
         target_text: str | None = None,

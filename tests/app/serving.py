@@ -22,12 +22,12 @@ from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.manifest import Manifest
-from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.text.glossary import Glossary
 from model.translation.confidence import Confidence, WordConfidence
-from model.translation.plan import SpanUse
+from model.translation.options import TranslationOptions
+from model.translation.results import SpanUse
 from model.translation.search_trace import WrittenCandidate, WrittenSearch
 from model.translation.terms import TermUse
 from model.translator import Attention
@@ -180,7 +180,7 @@ class RoteService:
             [RoteText(one, None if isinstance(one, Exception) else "rote", self.detected) for one in found]
         )
 
-    def _translation(self, text: str, options: DecodingOptions) -> RoteTranslation | Exception:
+    def _translation(self, text: str, options: TranslationOptions) -> RoteTranslation | Exception:
         if text in self.errors:
             return self.errors[text]
         score = -0.5 if options.return_scores else None
@@ -272,7 +272,7 @@ class RoteDocuments:
         filename: str,
         source: str | None,
         target: str | None,
-        options: DecodingOptions,
+        options: TranslationOptions,
         sender: Sender,
         terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:

@@ -26,12 +26,12 @@ from app.serving.text_translation import StreamedSentence, StreamedText
 from app.settings import Settings
 from app.telemetry import joined_metrics
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
+from model.translation.options import TranslationOptions
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 
 PATIENCE_S = 30.0
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 NO_MEMORY = {"cache_bytes": 0, "coalesce": "off"}
 
 

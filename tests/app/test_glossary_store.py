@@ -15,8 +15,8 @@ from app.glossaries import store as store_module
 from app.glossaries import terms as terms_module
 from app.glossaries.store import FILE_NAME, Dictionary, GlossaryStore, OwnerBounds
 from app.glossaries.terms import merged, parse_csv, parse_tsv, terms_in, to_tsv
-from model.decoding.options import MAX_TERMS
 from model.text.glossary import Glossary, GlossaryTerm, find_terms
+from model.translation.options import MAX_TERMS
 
 
 def terms(**pairs: str) -> Glossary:

@@ -11,16 +11,16 @@ from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
 from app.serving.detection import LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
-from model.decoding.options import DecodingOptions
 from model.errors import InvalidMarkup, UnsupportedPair
 from model.text.glossary import GlossaryTerm
 from model.translation.confidence import NOTHING_TRANSLATED
+from model.translation.options import TranslationOptions
 from tests.app.fakes import FakeTranslator, WordDetector, manifest_of
 
 pytestmark = pytest.mark.anyio
 
 
-PLAIN = DecodingOptions()
+PLAIN = TranslationOptions()
 
 
 def registry(**models: str) -> Registry[LoadedModel]:
@@ -47,7 +47,7 @@ async def route(
     source: str | None = "auto",
     target: str | None = "en",
     detector: LanguageDetector | None = None,
-    options: DecodingOptions = PLAIN,
+    options: TranslationOptions = PLAIN,
 ) -> Sequence[ModelChoice[LoadedModel] | Unchanged | Exception]:
     return await ModelChooser(found, detector or WordDetector(), at_once).choose(texts, source, target, options)
 
@@ -87,21 +87,21 @@ async def test_texts_without_letters_are_returned_unchanged_without_detection() 
     ],
 )
 async def test_the_language_of_a_document_is_that_of_what_is_translated_in_it(document: str) -> None:
-    options = DecodingOptions(format="html", ignore_tags=("i",))
+    options = TranslationOptions(format="html", ignore_tags=("i",))
     (choice,) = await route(registry(a="de-en", b="fr-en"), document, options=options)
     assert isinstance(choice, ModelChoice)
     assert choice.source == "de"
 
 
 async def test_a_document_in_which_nothing_is_translated_is_returned_unchanged() -> None:
-    options = DecodingOptions(format="html")
+    options = TranslationOptions(format="html")
     documents = ["<script>der</script>", '<p class="der">12 <code>der</code></p>', "<pre>der</pre>", ""]
     choices = await route(registry(a="de-en"), *documents, options=options)
     assert choices == [Unchanged("zxx", "en", None)] * 4
 
 
 async def test_a_document_that_cannot_be_read_fails_alone() -> None:
-    options = DecodingOptions(format="xml")
+    options = TranslationOptions(format="xml")
     failed, choice = await route(registry(a="de-en"), "<a>der", "<a>der</a>", options=options)
     assert isinstance(failed, InvalidMarkup)
     assert isinstance(choice, ModelChoice)
@@ -109,7 +109,7 @@ async def test_a_document_that_cannot_be_read_fails_alone() -> None:
 
 async def test_documents_are_read_off_the_event_loop_and_only_to_detect_their_language() -> None:
     chooser = ModelChooser(registry(a="de-en"), WordDetector(), never)
-    options = DecodingOptions(format="html")
+    options = TranslationOptions(format="html")
     (choice,) = await chooser.choose(["<p>1</p>"], "de", "en", options)
     assert isinstance(choice, ModelChoice)
     with pytest.raises(AssertionError, match="off the loop"):
@@ -165,11 +165,11 @@ async def test_of_varieties_detected_as_one_language_the_one_with_a_pair_is_chos
 
 
 async def test_a_text_that_is_its_own_translation_has_no_score_and_no_tokens() -> None:
-    asked = DecodingOptions(return_alignment=True, return_confidence=True, glossary=(GlossaryTerm("a", "b"),))
+    asked = TranslationOptions(return_alignment=True, return_confidence=True, glossary=(GlossaryTerm("a", "b"),))
     answer = Unchanged("en", "en", None).translation("the", asked)
     assert (answer.text, answer.source, answer.target, answer.finish_reason) == ("the", "en", "en", "stop")
     assert (answer.score, answer.alternatives, answer.alignment, answer.glossary) == (None, (), (), ())
     assert (answer.num_source_tokens, answer.num_target_tokens) == (0, 0)
     assert answer.confidence == NOTHING_TRANSLATED
-    plain = Unchanged("en", "en", None).translation("the", DecodingOptions())
+    plain = Unchanged("en", "en", None).translation("the", TranslationOptions())
     assert (plain.alignment, plain.confidence, plain.glossary) == (None, None, None)

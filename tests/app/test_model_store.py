@@ -114,9 +114,9 @@ def test_attention_detects_the_language_too() -> None:
                     await service.attention(replace(request, texts=[text]))
 
     def options() -> Any:
-        from model.decoding.options import DecodingOptions
+        from model.translation.options import TranslationOptions
 
-        return DecodingOptions(decoding="greedy")
+        return TranslationOptions(decoding="greedy")
 
     run(test)
 

@@ -23,12 +23,12 @@ from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError, DecodingError, InputError, InvalidMarkup, SeveralSentences, UnsupportedPair
 from model.network.heads import AttentionHead
 from model.translation.confidence import NOTHING_TRANSLATED
-from model.translation.pipeline import Plan
-from model.translation.plan import AttendedSentence, TextPlan
+from model.translation.options import TranslationOptions
+from model.translation.plan import Plan
+from model.translation.results import AttendedSentence
 from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
@@ -37,7 +37,7 @@ from tests.waiting import eventually
 PATIENCE_S = 30.0
 DEADLINE_S = 20.0
 """Long enough that it never passes unless a test moves the clock, and less than ``PATIENCE_S``."""
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -71,7 +71,7 @@ async def service_with(
 
 
 async def ask(
-    service: TranslationService, *texts: str, options: DecodingOptions = GREEDY, **fields: Any
+    service: TranslationService, *texts: str, options: TranslationOptions = GREEDY, **fields: Any
 ) -> TranslateResult:
     arguments: dict[str, Any] = {"source": None, "target": "de", **fields}
     requested = {name: arguments.pop(name) for name in ("return_alignment", "return_confidence") if name in arguments}
@@ -485,7 +485,7 @@ async def test_a_confidence_that_fails_fails_only_its_text(monkeypatch: pytest.M
     translator = FakeTranslator()
     confidence = translator.confidence
 
-    def fail(plan: TextPlan, *sentences: int) -> Any:
+    def fail(plan: Plan, *sentences: int) -> Any:
         if "bad" in plan.text:
             raise RuntimeError("secret")
         return confidence(plan, *sentences)
@@ -519,11 +519,11 @@ async def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: py
 @pytest.mark.parametrize(
     ("bad", "options"),
     [
-        ("<p>", DecodingOptions(decoding="greedy", format="xml")),
-        ("x" * 10_001, DecodingOptions(decoding="greedy", protect=("x",))),
+        ("<p>", TranslationOptions(decoding="greedy", format="xml")),
+        ("x" * 10_001, TranslationOptions(decoding="greedy", protect=("x",))),
     ],
 )
-async def test_a_text_that_cannot_be_prepared_fails_alone(bad: str, options: DecodingOptions) -> None:
+async def test_a_text_that_cannot_be_prepared_fails_alone(bad: str, options: TranslationOptions) -> None:
     async with service_of(FakeTranslator()) as service:
         outcome = await ask(service, bad, "good", options=options)
         assert isinstance(outcome.results[0], InputError)
@@ -532,14 +532,14 @@ async def test_a_text_that_cannot_be_prepared_fails_alone(bad: str, options: Dec
 
 async def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
-    complete = TextPlan.complete
+    complete = Plan.complete
 
-    def broken(plan: TextPlan, *requested: Any) -> Any:
+    def broken(plan: Plan, *requested: Any) -> Any:
         if "bad" in plan.text:
             raise RuntimeError("secret")
         return complete(plan, *requested)
 
-    monkeypatch.setattr(TextPlan, "complete", broken)
+    monkeypatch.setattr(Plan, "complete", broken)
     async with service_of(translator) as service:
         outcome = await ask(service, "bad", "good")
         assert isinstance(outcome.results[0], InferenceFailed)
@@ -548,7 +548,7 @@ async def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.Monk
 
 async def test_many_concurrent_requests_each_get_their_own_result() -> None:
     async with service_of(FakeTranslator()) as service:
-        beam = DecodingOptions(beam_size=2, num_hypotheses=2)
+        beam = TranslationOptions(beam_size=2, num_hypotheses=2)
         asked = [f"text {'abcdefghij'[number % 10] * (number + 1)}" for number in range(40)]
         outcomes = await asyncio.gather(
             *(ask(service, text, options=beam if index % 3 else GREEDY) for index, text in enumerate(asked))
@@ -563,7 +563,7 @@ async def test_the_times_are_reported_separately(monkeypatch: pytest.MonkeyPatch
     now = [100.0]
     prepare = translator.prepare
 
-    def slow(text: str, source: str, target: str, options: DecodingOptions) -> Plan:
+    def slow(text: str, source: str, target: str, options: TranslationOptions) -> Plan:
         now[0] += 5.0
         return prepare(text, source, target, options)
 
@@ -586,7 +586,7 @@ async def test_only_long_texts_are_split_on_another_thread(
     threads: list[str] = []
     prepare = translator.prepare
 
-    def noting(text: str, source: str, target: str, options: DecodingOptions) -> Plan:
+    def noting(text: str, source: str, target: str, options: TranslationOptions) -> Plan:
         threads.append(threading.current_thread().name)
         return prepare(text, source, target, options)
 
@@ -601,7 +601,7 @@ async def test_a_request_cancelled_before_decoding_never_reaches_the_model(monke
     gate = Gate()
     prepare = translator.prepare
 
-    def slow(text: str, source: str, target: str, options: DecodingOptions) -> Plan:
+    def slow(text: str, source: str, target: str, options: TranslationOptions) -> Plan:
         gate.pass_through()
         return prepare(text, source, target, options)
 
@@ -1028,8 +1028,8 @@ async def test_a_sentence_requested_twice_is_translated_once_with_equal_results(
     asked: list[dict[str, Any]] = [
         {"texts": ["One. Two.", "Two.", "nan"], "options": GREEDY},
         {"texts": ["Two.\n\n One."], "options": GREEDY, "return_alignment": True, "return_confidence": True},
-        {"texts": ["Two."], "options": DecodingOptions(num_hypotheses=2, return_scores=True)},
-        {"texts": ["Two.  One."], "options": DecodingOptions(num_hypotheses=2, return_scores=True)},
+        {"texts": ["Two."], "options": TranslationOptions(num_hypotheses=2, return_scores=True)},
+        {"texts": ["Two.  One."], "options": TranslationOptions(num_hypotheses=2, return_scores=True)},
     ]
     found: list[list[list[Any]]] = [[], []]
     async with (

@@ -180,7 +180,7 @@ from app.engine.engine import Engine
 from app.engine.joining import Budget
 from app.engine.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 from model.decoding.sentence import DecodingRequest
 from model.process.allocator import trim
 from model.translator import Translator
@@ -188,7 +188,7 @@ from model.translator import Translator
 bundle, native, spare_mb, num_sentences, beam_size = sys.argv[1], sys.argv[2] == "native", *map(int, sys.argv[3:])
 translator = Translator.load(bundle, num_threads=1, native=native)
 plan = translator.prepare("cat sees dog.", *translator.manifest.directions.pairs[0])
-options = DecodingOptions(beam_size=beam_size, min_new_tokens=40, max_new_tokens=40)
+options = TranslationOptions(beam_size=beam_size, min_new_tokens=40, max_new_tokens=40)
 request = DecodingRequest(0, list(plan.sentences[0].token_ids), options, plan.forced_ids)
 metrics = Metrics()
 engine = Engine(Scheduler(Budget(10**8, 10**6), 10**6, time.monotonic), metrics)

@@ -120,7 +120,7 @@ def test_requests_are_answered_or_refused_with_503_and_nothing_hangs(monkeypatch
 CHILD = """
 import os, resource, sys
 import torch
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 from model.decoding.sentence import DecodingRequest
 from model.translator import Translator
 
@@ -130,7 +130,7 @@ plans = [translator.prepare(text, "en", "de") for text in ("cat sees dog.", "red
 
 def decode():
     # Enough rows that they are shared by threads.
-    requests = [DecodingRequest(number, plans[number % 3].sentences[0].token_ids, DecodingOptions(beam_size=4))
+    requests = [DecodingRequest(number, plans[number % 3].sentences[0].token_ids, TranslationOptions(beam_size=4))
                 for number in range(900)]
     cohort, found = translator.cohort(4), {}
     for one in cohort.join(requests):

@@ -9,11 +9,11 @@ from pathlib import Path
 from model.artifacts.bundle import is_checkpoint, load_bundle, read_manifest, read_tokenizer
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, untied_weights
 from model.artifacts.data_form import opened
-from model.decoding.options import DecodingOptions
 from model.errors import ModelError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.fuzz.guard import ROOT
 from tests.fuzz.mutations import mutated_archive, unpacked_size
@@ -22,7 +22,7 @@ from tests.fuzz.target import Target, scratch_folder
 RELEASE = ROOT / "tests" / "releases" / "0.2.0"
 """Bundles of the first release."""
 
-_OPTIONS = DecodingOptions(beam_size=2, num_hypotheses=2, max_new_tokens=6, return_scores=True)
+_OPTIONS = TranslationOptions(beam_size=2, num_hypotheses=2, max_new_tokens=6, return_scores=True)
 
 
 def _in_file(suffix: str, run: Callable[[Path], object], data: bytes) -> None:

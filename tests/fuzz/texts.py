@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.artifacts.bundle import load_bundle
-from model.decoding.options import DecodingOptions
 from model.errors import InputError
 from model.text.glossary import GlossaryTerm
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.fuzz.bundles import RELEASE
 from tests.fuzz.target import Target
@@ -70,7 +70,7 @@ def translate(text: str, format: str, fields: dict[str, Any]) -> None:
     """A translation is a text, and every span that it names lies in its text."""
     translator = _translator()
     try:
-        options = DecodingOptions(**{"format": format, **fields})
+        options = TranslationOptions(**{"format": format, **fields})
         (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
     except InputError:
         return

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model import DecodingOptions, Translator
+from model import TranslationOptions, Translator
 from model.artifacts.bundle import load_bundle
 from model.text.case_folding import (
     begins_sentence,
@@ -113,7 +113,7 @@ def test_models_without_case_folding_read_capitals_unchanged(toy_bundle: Path) -
 
 def test_alternatives_and_alignment_are_in_capitals_too(translator: Translator) -> None:
     text = "RED CAT. old dog likes tree."
-    options = DecodingOptions(num_hypotheses=2)
+    options = TranslationOptions(num_hypotheses=2)
     (found,) = translator.translate([text], options, target="de", return_alignment=True)
     small, plain = translator.translate(["Red cat.", "old dog likes tree."], options, target="de")
     assert found.alternatives[0].text == f"{small.alternatives[0].text.upper()} {plain.alternatives[0].text}"

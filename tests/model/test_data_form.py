@@ -32,11 +32,11 @@ from model.artifacts.export import export_bundle
 from model.artifacts.manifest import Precision
 from model.commands.table import COMMANDS
 from model.decoding.native.library import find_library
-from model.decoding.options import DecodingOptions
 from model.decoding.shortlist import Limits, Shortlist
 from model.errors import ArtifactError, ConfigError, ModelError
 from model.network.quantised import int8_is_supported
 from model.process.digests import file_digest
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 
 PRECISIONS: list[Precision] = ["float32", "float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
@@ -122,7 +122,10 @@ def backends(bundle: Bundle, precision: str) -> dict[str, Translator]:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_both_forms_give_equal_answers_in_every_back_end(precision: str, bundles: dict[str, tuple[Path, Path]]) -> None:
-    options = [DecodingOptions(decoding="beam", beam_size=3, return_scores=True), DecodingOptions(decoding="greedy")]
+    options = [
+        TranslationOptions(decoding="beam", beam_size=3, return_scores=True),
+        TranslationOptions(decoding="greedy"),
+    ]
     scripted, data = (backends(load_bundle(path), precision) for path in bundles[precision])
     for name in scripted:
         assert scripted[name].backend.name == data[name].backend.name == name.split()[0]

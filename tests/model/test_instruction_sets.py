@@ -22,10 +22,10 @@ from model.decoding.native import cohort as native_cohort
 from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model
-from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
 from model.errors import DeviceError
 from model.network.transformer import Transformer
+from model.translation.options import TranslationOptions
 from tests.model.test_native import answers, decode_together, needs_library
 from tests.model.test_shortlist import VOCAB, random_table
 from tests.model.tiny import VOCABULARY, random_sources
@@ -77,7 +77,7 @@ def models(
 def decoded(model: NativeModel, width: int) -> list[Any]:
     """Tokens, scores and searches of some sentences that join and leave."""
     sources = random_sources(16, vocab_size=20, seed=3, longest=35)
-    options = DecodingOptions(
+    options = TranslationOptions(
         decoding="greedy" if width == 1 else "beam",
         beam_size=width,
         num_hypotheses=width,
@@ -162,7 +162,7 @@ def test_numbers_that_are_none_break_a_sentence_with_every_set(precision: Any) -
         model = make_native_model(module, config, isa=isa)
         assert model is not None
         group = NativeCohort(model, VOCABULARY, 1, 30, DecodingPolicy())
-        outcome = decode_together(group, [[5, 2]], [DecodingOptions(decoding="greedy")])[0]
+        outcome = decode_together(group, [[5, 2]], [TranslationOptions(decoding="greedy")])[0]
         assert outcome.hypothesis is None, isa
 
 

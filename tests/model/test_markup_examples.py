@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from model.artifacts.bundle import load_bundle
-from model.decoding.options import DecodingOptions
 from model.text.markup import MarkupFormat
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 
 
@@ -22,7 +22,7 @@ def translator(toy_bundle: Path) -> Translator:
 
 
 def translate(translator: Translator, document: str, format: MarkupFormat, *ignore_tags: str) -> str:
-    options = DecodingOptions(decoding="greedy", format=format, ignore_tags=ignore_tags)
+    options = TranslationOptions(decoding="greedy", format=format, ignore_tags=ignore_tags)
     return translator.translate([document], options, "en", "de")[0].text
 
 

@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.artifacts.bundle import load_bundle
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
 from model.text.glossary import GlossaryTerm
 from model.text.markup import MarkedUp, MarkupFormat, OffsetMap, PlacedText, place_marks
 from model.text.markup.offsets import Part, unescaped_parts
 from model.translation.confidence import NOTHING_TRANSLATED, Evidence
-from model.translation.plan import Translation
+from model.translation.options import TranslationOptions
+from model.translation.results import Translation
 from model.translator import Translator
 from tests.model.markup_documents import HTML, XML, same, translated
 from tests.model.test_generated_markup import ANYTHING, WELL_FORMED
@@ -155,7 +156,7 @@ def translator(toy_bundle: Path) -> Translator:
 
 def translate(translator: Translator, document: str, format: MarkupFormat = "html", **options: Any) -> Translation:
     (found,) = translator.translate(
-        [document], DecodingOptions(decoding="greedy", format=format, **options), "en", "de"
+        [document], TranslationOptions(decoding="greedy", format=format, **options), "en", "de"
     )
     return found
 
@@ -184,7 +185,7 @@ def test_links_of_a_document_are_those_of_its_text(translator: Translator, words
     document = f"<h1 class='old'>{document}</h1>"
     (marked,) = MarkedUp(document, "html").texts
     (of_text,) = translator.translate(
-        [marked.text], DecodingOptions(decoding="greedy"), "en", "de", return_alignment=True
+        [marked.text], TranslationOptions(decoding="greedy"), "en", "de", return_alignment=True
     )
     found = translate(translator, document, return_alignment=True)
     assert linked(document, found) == linked(marked.text, of_text)
@@ -210,7 +211,7 @@ def test_a_document_without_requests_has_no_details(translator: Translator) -> N
 def test_confidence_is_that_of_a_text_of_several_sentences(translator: Translator) -> None:
     document = "<h1>red <b>c</b>at.</h1>\n<p>old &#100;og sees tree.</p>"
     (of_text,) = translator.translate(
-        ["red cat.\nold dog sees tree."], DecodingOptions(decoding="greedy"), "en", "de", return_confidence=True
+        ["red cat.\nold dog sees tree."], TranslationOptions(decoding="greedy"), "en", "de", return_confidence=True
     )
     found = translate(translator, document, return_confidence=True)
     assert found.confidence is not None and of_text.confidence is not None
@@ -223,7 +224,7 @@ def test_confidence_is_that_of_a_text_of_several_sentences(translator: Translato
 
 def test_uncovered_words_are_those_of_the_document() -> None:
     document = "<p>One &lt; <b>two</b>.</p><p title='Four'>Three.</p>"
-    plan = pipeline().prepare(document, "en", "de", DecodingOptions(format="html", return_confidence=True))
+    plan = pipeline().prepare(document, "en", "de", TranslationOptions(format="html", return_confidence=True))
     plan.settle([Hypothesis([ord("x")] * 3, None, "stop") for _ in plan.pending])
     texts = ["Four", "One < two.", "Three."]
     evidence = [

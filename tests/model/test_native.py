@@ -26,13 +26,14 @@ from model.decoding.native import cohort as native_cohort
 from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model, reason_not_native, reason_not_supported
-from model.decoding.options import DecodingOptions, Hypothesis, Scoring, Search
+from model.decoding.options import Hypothesis, Scoring, Search
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest, Finished
 from model.importing.importer import import_checkpoint
 from model.network import quantised as quantised_module
 from model.network.transformer import Transformer
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian
 from tests.model.importing.checkpoints import random_sources as long_sources
@@ -177,7 +178,9 @@ def answers(outcome: Finished) -> list[Hypothesis]:
     return [outcome.hypothesis, *outcome.hypothesis.alternatives]
 
 
-def check_same_in_any_batch(make: Callable[[int], Cohort], sources: list[list[int]], options: DecodingOptions) -> None:
+def check_same_in_any_batch(
+    make: Callable[[int], Cohort], sources: list[list[int]], options: TranslationOptions
+) -> None:
     asked = some_searches(requests(sources, options, prefix_ids=PREFIXES))
     together = {outcome.key: outcome for outcome in decode_all(make, asked, max_batch_tokens=100_000)}
     assert len(together) == len(asked)
@@ -192,7 +195,7 @@ def check_same_in_any_batch(make: Callable[[int], Cohort], sources: list[list[in
 def test_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) -> None:
     model = native(script(transformer(), precision))  # type: ignore[arg-type]
     sources = random_sources(150, vocab_size=20, seed=2)
-    options = DecodingOptions(
+    options = TranslationOptions(
         decoding="greedy" if width == 1 else "beam", beam_size=width, num_hypotheses=width, return_scores=True
     )
 
@@ -209,7 +212,9 @@ def test_threads_may_be_divided_in_any_way(width: int) -> None:
     changes = {"target_vocab_size": 63_000, "share_embeddings": False}
     model = native(transformer(**changes), **changes)
     sources = random_sources(9, vocab_size=20, seed=2)
-    options = DecodingOptions("beam" if width > 1 else "greedy", beam_size=width, max_new_tokens=4, return_scores=True)
+    options = TranslationOptions(
+        "beam" if width > 1 else "greedy", beam_size=width, max_new_tokens=4, return_scores=True
+    )
     found, before = [], torch.get_num_threads()
     try:
         for num_threads, together in ((1, 9), (2, 3), (3, 9), (7, 9), (7, 1)):
@@ -230,7 +235,7 @@ def test_threads_may_be_divided_in_any_way(width: int) -> None:
 def decode_together(
     group: Cohort,
     sources: list[list[int]],
-    options: list[DecodingOptions],
+    options: list[TranslationOptions],
     forced_ids: tuple[int, ...] = (),
     once_ids: Sequence[tuple[int, ...]] = ((),),
     prefix_ids: Sequence[tuple[int, ...]] = ((),),
@@ -278,7 +283,7 @@ def like_torch(
     own: Cohort,
     torchs: Cohort,
     sources: list[list[int]],
-    options: list[DecodingOptions],
+    options: list[TranslationOptions],
     forced_ids: tuple[int, ...] = (),
     once_ids: Sequence[tuple[int, ...]] = ((),),
     prefix_ids: Sequence[tuple[int, ...]] = ((),),
@@ -317,8 +322,8 @@ SEARCHES = pairwise((1, 2, 5), get_args(Scoring), list(POLICIES))
 """Width, scoring rule and policy."""
 
 
-def random_options(rng: random.Random, width: int, scoring: Scoring) -> DecodingOptions:
-    return DecodingOptions(
+def random_options(rng: random.Random, width: int, scoring: Scoring) -> TranslationOptions:
+    return TranslationOptions(
         decoding="greedy" if width == 1 else "beam",
         beam_size=width,
         num_hypotheses=rng.randint(1, width),
@@ -421,7 +426,7 @@ def test_required_tokens_change_no_other_sentence(width: int) -> None:
 def test_a_beam_wider_than_the_vocabulary_is_allowed() -> None:
     eager = transformer()
     sources = random_sources(6, vocab_size=20, seed=3)
-    options = [DecodingOptions(beam_size=24, num_hypotheses=24, return_scores=True, max_new_tokens=3)] * 6
+    options = [TranslationOptions(beam_size=24, num_hypotheses=24, return_scores=True, max_new_tokens=3)] * 6
     found = decode_together(NativeCohort(native(eager), VOCABULARY, 24, 30, DecodingPolicy()), sources, options)
     expected = decode_together(torch_cohort(eager, 24), sources, options)
     assert found.keys() == expected.keys()
@@ -439,7 +444,7 @@ def test_a_sentence_whose_logits_are_not_numbers_fails_alone(width: int) -> None
         eager.source_embedding.tokens.weight[9] = float("nan")
     model = native(eager, share_embeddings=False, tie_output=False)
     group = NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
-    options = [DecodingOptions(decoding="greedy" if width == 1 else "beam", beam_size=width)] * 3
+    options = [TranslationOptions(decoding="greedy" if width == 1 else "beam", beam_size=width)] * 3
     found = decode_together(group, [[5, 2], [9, 2], [6, 2]], options)
     assert found[0].hypothesis is not None
     assert found[2].hypothesis is not None
@@ -454,7 +459,7 @@ def test_an_activation_that_is_no_number_is_not_lost_in_int8(column: int) -> Non
     with torch.no_grad():
         eager.decoder[0].feed_forward.wide.bias[column] = float("nan")  # type: ignore[union-attr,operator]
     group = NativeCohort(native(script(eager, "int8")), VOCABULARY, 1, 30, DecodingPolicy())
-    outcome = decode_together(group, [[5, 2]], [DecodingOptions(decoding="greedy")])[0]
+    outcome = decode_together(group, [[5, 2]], [TranslationOptions(decoding="greedy")])[0]
     assert str(outcome.error) == NO_TOKEN
 
 
@@ -465,7 +470,7 @@ def test_numbers_larger_than_the_library_has_mean_what_they_say(name: str, numbe
     eager = transformer()
     eager.output.bias.data[VOCABULARY.end_id] += 4.0
     large: dict[str, Any] = {name: number}
-    options = [DecodingOptions(decoding="greedy", **large)] * 3
+    options = [TranslationOptions(decoding="greedy", **large)] * 3
     sources = random_sources(3, vocab_size=20, seed=1)
     found = decode_together(NativeCohort(native(eager), VOCABULARY, 1, 30, DecodingPolicy()), sources, options)
     expected = decode_together(torch_cohort(eager, 1), sources, options)
@@ -474,7 +479,7 @@ def test_numbers_larger_than_the_library_has_mean_what_they_say(name: str, numbe
 
 @needs_library
 def test_forbidden_tokens_that_the_model_does_not_have_change_nothing() -> None:
-    model, options = native(transformer()), [DecodingOptions(beam_size=3, return_scores=True)]
+    model, options = native(transformer()), [TranslationOptions(beam_size=3, return_scores=True)]
     for width in (1, 3):
         plain, others = (
             decode_together(
@@ -497,7 +502,7 @@ def test_a_sentence_with_all_tokens_forbidden_fails() -> None:
     policy = DecodingPolicy(forbidden=tuple(range(20)))
     for width in (1, 3):
         group = NativeCohort(native(transformer()), VOCABULARY, width, 30, policy)
-        options = [DecodingOptions(decoding="greedy" if width == 1 else "beam", beam_size=width)]
+        options = [TranslationOptions(decoding="greedy" if width == 1 else "beam", beam_size=width)]
         assert decode_together(group, [[5, 2]], options)[0].hypothesis is None
 
 
@@ -510,7 +515,7 @@ def test_an_imported_model_gives_the_outputs_of_torch(family: str, tmp_path: Pat
     assert translator.backend.name == "native"
     vocabulary = translator.bundle.tokenizer
     sources = long_sources(200, translator.manifest.architecture["source_vocab_size"], vocabulary.end_id)
-    options = DecodingOptions(num_hypotheses=4, max_new_tokens=15, return_scores=True)
+    options = TranslationOptions(num_hypotheses=4, max_new_tokens=15, return_scores=True)
     target = "de" if family == "m2m100" else None
     found = translator.translate_tokens(sources, options, target)
     with_torch = Translator(translator.bundle, native=False)
@@ -526,7 +531,7 @@ def test_an_imported_model_gives_the_outputs_of_torch(family: str, tmp_path: Pat
 @pytest.mark.parametrize("source", [[20, 2], [-1, 2], [3] * 41, []], ids=["beyond", "negative", "too long", "empty"])
 def test_token_ids_beyond_the_vocabulary_are_refused_without_affecting_others(source: list[int]) -> None:
     group = NativeCohort(native(transformer()), VOCABULARY, 1, 30, DecodingPolicy())
-    options = DecodingOptions(decoding="greedy")
+    options = TranslationOptions(decoding="greedy")
     group.join([DecodingRequest(0, [5, 2], options)])
     with pytest.raises(IndexError, match="the model does not have"):
         group.join([DecodingRequest(1, [6, 2], options), DecodingRequest(2, source, options)])
@@ -546,14 +551,14 @@ def test_token_ids_beyond_the_vocabulary_are_refused_without_affecting_others(so
 def test_a_target_longer_than_the_position_table_is_refused() -> None:
     group = NativeCohort(native(transformer(max_positions=4), max_positions=4), VOCABULARY, 1, 30, DecodingPolicy())
     with pytest.raises(IndexError, match="the model does not have"):
-        group.join([DecodingRequest(0, [3, 2], DecodingOptions(decoding="greedy", max_new_tokens=5))])
+        group.join([DecodingRequest(0, [3, 2], TranslationOptions(decoding="greedy", max_new_tokens=5))])
 
 
 @needs_library
 @pytest.mark.parametrize("key", [0, 2**31, 2**40 + 5, 2**62])
 def test_keys_of_any_size_are_returned(key: int) -> None:
     group = NativeCohort(native(transformer()), VOCABULARY, 1, 30, DecodingPolicy())
-    group.join([DecodingRequest(key, [5, 2], DecodingOptions(decoding="greedy", max_new_tokens=1))])
+    group.join([DecodingRequest(key, [5, 2], TranslationOptions(decoding="greedy", max_new_tokens=1))])
     assert [outcome.key for outcome in group.step()] == [key]
 
 

@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
 from model.errors import DecodingError
 from model.text.glossary import GlossaryTerm
 from model.text.numbers import find_numbers, lost_numbers
 from model.translation.capabilities import Capabilities
-from model.translation.plan import TextPlan
-from model.translation.reading import SourceSentence
+from model.translation.options import TranslationOptions
+from model.translation.plan import Plan
+from model.translation.reading import SentenceReader, SourceSentence
 from model.translator import Translator
 from tests.model.test_protected_translation import assert_whole, told_model
 
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +93,8 @@ def test_attention_and_confidence_are_of_the_second_translation(translator: Tran
     assert found.confidence is not None and found.confidence.words
 
 
-def planned(translator: Translator, text: str, options: DecodingOptions) -> TextPlan:
-    plan = translator.pipeline.prepare_sentence(text, "en", "de", options)
-    assert isinstance(plan, TextPlan)
-    return plan
+def planned(translator: Translator, text: str, options: TranslationOptions) -> Plan:
+    return translator.pipeline.prepare_sentence(text, "en", "de", options)
 
 
 def hypothesis(translator: Translator, text: str) -> Hypothesis:
@@ -178,7 +177,7 @@ def test_spans_whose_placeholders_were_dropped_stay_dropped(translator: Translat
         replace(GREEDY, glossary=(GlossaryTerm("7 cats", "Katzen"),)),
     ],
 )
-def test_a_caller_who_says_what_to_write_gets_it(options: DecodingOptions, translator: Translator) -> None:
+def test_a_caller_who_says_what_to_write_gets_it(options: TranslationOptions, translator: Translator) -> None:
     plan = planned(translator, "red 7 cats.", options)
     plan.settle_one(0, hypothesis(translator, "rote Katzen."))
     assert not plan.pending
@@ -191,10 +190,7 @@ def test_an_answer_that_is_cut_is_kept(translator: Translator) -> None:
 
 
 def test_a_model_without_placeholders_is_asked_once(translator: Translator) -> None:
-    sentence = SourceSentence(0, 6, [])
-    codec = translator.pipeline.codec
-    capable, codec.capabilities = codec.capabilities, Capabilities()
-    try:
-        assert codec.with_numbers("7 cats", sentence, [], GREEDY, ("en", "de")) is None
-    finally:
-        codec.capabilities = capable
+    sentence = SourceSentence(0, 6, "7 cats", [], ("en", "de"))
+    reader = translator.pipeline.reader
+    assert reader.with_numbers(sentence, []) is not None
+    assert SentenceReader(reader.tokenizer, Capabilities(), fold_capitals=False).with_numbers(sentence, []) is None

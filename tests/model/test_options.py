@@ -7,6 +7,7 @@ import pytest
 from model.decoding.options import DecodingOptions, default_max_new_tokens
 from model.errors import InvalidOptions
 from model.text.glossary import GlossaryTerm
+from model.translation.options import TranslationOptions
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ from model.text.glossary import GlossaryTerm
 )
 def test_a_contradiction_is_refused_and_named(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidOptions, match=named.replace("(", r"\(")):
-        DecodingOptions(**wrong)
+        TranslationOptions(**wrong)
 
 
 def test_greedy_uses_one_row_for_any_beam_size() -> None:
@@ -50,7 +51,7 @@ def test_a_target_may_be_twice_its_source_plus_twenty_within_the_limit_of_the_mo
 
 
 def test_what_decoding_ignores_is_left_out_for_decoding() -> None:
-    told = DecodingOptions(
+    options = TranslationOptions(
         beam_size=2,
         formality="formal",
         protect="none",
@@ -58,7 +59,5 @@ def test_what_decoding_ignores_is_left_out_for_decoding() -> None:
         ignore_tags=("b",),
         glossary=(GlossaryTerm("a", "b"),),
     )
-    assert told.for_decoding == DecodingOptions(beam_size=2)
-    assert DecodingOptions(return_alignment=True, return_confidence=True).for_decoding == DecodingOptions()
-    plain = DecodingOptions(beam_size=3)
-    assert plain.for_decoding is plain
+    assert options.for_decoding == DecodingOptions(beam_size=2)
+    assert TranslationOptions(return_alignment=True, return_confidence=True).for_decoding == DecodingOptions()

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.text.placeholders import Place, TargetSentence, hold, masked, outside, put_back, taken_out, with_inserted
+from model.text.placeholders import (
+    Place,
+    TargetSentence,
+    cut_spans,
+    describe_spans,
+    mask_spans,
+    restore_spans,
+    with_inserted,
+    without_spans,
+)
 from model.text.symbols import Span
 from model.text.tokenizer import TargetText
 from model.translation.alignment import place_of
@@ -24,7 +33,7 @@ def translated(source: str, protected: list[str], *answer: str | int) -> str:
         else:
             text = part.lstrip(" ")
             parts.append(TargetText(text, ((0, len(text)),), part != text or number == 0))
-    result = put_back(parts, hold(source, spans_of(source, *protected)), len(protected))
+    result = restore_spans(parts, describe_spans(source, spans_of(source, *protected)), len(protected))
     for (start, end), expected in zip(result.spans, sorted(protected, key=source.index), strict=True):
         assert result.text[start:end] == expected
     return result.text
@@ -63,13 +72,13 @@ def test_tokens_of_a_translation_cover_their_characters_and_those_of_the_spans()
         Place(0, written=True),
         TargetText("sehr", ((0, 4),), True),
     ]
-    found = put_back(parts, hold("I like 😀😀 a lot", [(7, 9)]), 1)
+    found = restore_spans(parts, describe_spans("I like 😀😀 a lot", [(7, 9)]), 1)
     assert found == TargetSentence("Ich mag 😀😀 sehr", ((0, 3), (4, 7), (8, 10), (11, 15)), ((8, 10),), (False,))
 
 
 def test_punctuation_joins_a_span_that_was_put_before_it() -> None:
     parts = with_inserted([TargetText(", hast du", ((0, 1), (2, 6), (7, 9)), True)], [(0, 0)])
-    assert put_back(parts, hold("{x}, have you", [(0, 3)]), 1).text == "{x}, hast du"
+    assert restore_spans(parts, describe_spans("{x}, have you", [(0, 3)]), 1).text == "{x}, hast du"
 
 
 def test_replaced_characters_move_what_is_behind_them() -> None:
@@ -81,9 +90,9 @@ def test_replaced_characters_move_what_is_behind_them() -> None:
 def test_a_masked_text_has_its_length_and_a_word_in_place_of_each_span() -> None:
     text = "See http://a.b/c?d. Then 😀!"
     spans = [(4, 18), (25, 26)]
-    assert masked(text, spans) == "See Xxxxxxxxxxxxxx. Then X!"
-    assert outside(text, spans) == "See . Then !"
-    assert (masked(text, []), outside(text, [])) == (text, text)
+    assert mask_spans(text, spans) == "See Xxxxxxxxxxxxxx. Then X!"
+    assert without_spans(text, spans) == "See . Then !"
+    assert (mask_spans(text, []), without_spans(text, [])) == (text, text)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +109,7 @@ def test_a_masked_text_has_its_length_and_a_word_in_place_of_each_span() -> None
     ],
 )
 def test_a_sentence_without_its_spans_has_no_space_too_many(text: str, span: str, left: str) -> None:
-    found, origins = taken_out(text, spans_of(text, span))
+    found, origins = cut_spans(text, spans_of(text, span))
     assert found == left
     assert [text[origin] for origin in origins] == list(left)
 
@@ -111,13 +120,13 @@ def test_places_are_inserted_between_tokens_and_the_space_there_is_restored() ->
         Place(1, written=True),
         TargetText("!", ((0, 1),), False),
     ]
-    held = hold("{a}, {b}", [(0, 3), (5, 8)])
+    held = describe_spans("{a}, {b}", [(0, 3), (5, 8)])
     for token, expected in ((0, "{a} Hallo, du {b}!"), (1, "Hallo {a}, du {b}!"), (2, "Hallo, {a} du {b}!")):
-        found = put_back(with_inserted(parts, [(token, 0)]), held, 2)
+        found = restore_spans(with_inserted(parts, [(token, 0)]), held, 2)
         assert found.text == expected
         assert (len(found.tokens), found.restored) == (5, (True, False))
         assert [found.text[slice(*span)] for span in found.spans] == ["{a}", "{b}"]
-    assert put_back(with_inserted(parts, [(5, 0)]), held, 2).text == "Hallo, du {b}! {a}"
+    assert restore_spans(with_inserted(parts, [(5, 0)]), held, 2).text == "Hallo, du {b}! {a}"
 
 
 def test_white_space_goes_to_the_right_side_of_a_placeholder() -> None:

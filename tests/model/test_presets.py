@@ -16,7 +16,6 @@ from model.artifacts.export import export_bundle
 from model.artifacts.manifest import Precision
 from model.commands import train as train_command
 from model.decoding.native.packed import reason_not_supported
-from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
@@ -27,13 +26,14 @@ from model.network.transformer import Transformer
 from model.text.tokenizer import PAD_ID
 from model.training.loop import train
 from model.training.settings import CorpusSettings, TrainingSettings
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 
 pytestmark = pytest.mark.thorough
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "presets"
 PRECISIONS: list[Precision] = ["float32", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 
 every_preset = pytest.mark.parametrize("preset", PRESETS)
 # Each training takes ten seconds and more. tests/test_reversal.py trains one in each run.

@@ -15,7 +15,6 @@ from model.artifacts.bundle import Bundle, load_bundle
 from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.manifest import Manifest
 from model.artifacts.pretrained import build_pretrained
-from model.decoding.options import DecodingOptions
 from model.importing.importer import import_checkpoint
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
@@ -23,7 +22,8 @@ from model.text.glossary import GlossaryTerm
 from model.text.symbols import placeholder
 from model.text.tokenizer_training import learn_tokenizer
 from model.translation.capabilities import Capabilities
-from model.translation.plan import Translation
+from model.translation.options import TranslationOptions
+from model.translation.results import Translation
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_marian
 
@@ -33,7 +33,7 @@ SPANS = [
     "https://example.com/a_(b)?c=d&e", "www.example.com", "me@example.com", "/usr/bin/env", "docs/guide.md", "v1.2.3",
     "`code, and. more`", "😀", "👍🏽", "🇩🇪", "👩‍👩‍👧", "1️⃣", "你好", "привет", "ก็",
 ]  # fmt: skip
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 
 
 def told_model(characters: str = "", *, ends: bool = False) -> Translator:
@@ -132,7 +132,7 @@ def texts(draw: st.DrawFn) -> tuple[str, list[str]]:
     return text, [part for part in parts if part in SPANS]
 
 
-def check(translator: Translator, number: int, options: DecodingOptions) -> None:
+def check(translator: Translator, number: int, options: TranslationOptions) -> None:
     # Shrinking would translate for minutes.
     @settings(max_examples=number, phases=[Phase.explicit, Phase.generate])
     @given(batch=st.lists(texts(), min_size=10, max_size=10), to_german=st.booleans())
@@ -151,7 +151,7 @@ def check(translator: Translator, number: int, options: DecodingOptions) -> None
 
 
 def test_every_span_comes_back_exactly_once(translator: Translator) -> None:
-    check(translator, 6, DecodingOptions(beam_size=2, num_hypotheses=2))
+    check(translator, 6, TranslationOptions(beam_size=2, num_hypotheses=2))
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_every_span_of_twenty_thousand_texts_comes_back_exactly_once(name: str, 
     else:
         translator = told_model() if name == "told" else imported_model(tmp_path)
     # Ten texts for each example; random weights write until they are cut.
-    check(translator, 2000, DecodingOptions(decoding="greedy", max_new_tokens=None if name == "shipped" else 30))
+    check(translator, 2000, TranslationOptions(decoding="greedy", max_new_tokens=None if name == "shipped" else 30))
 
 
 @pytest.mark.parametrize("text", ["{x}", "😀 {x}\n@user", "42 {x}"])
@@ -177,7 +177,7 @@ def test_a_text_without_spans_has_no_integrity_and_is_translated_as_without_prot
     pair = translator.manifest.pairs[0]
     (found,) = translator.translate([text], GREEDY, *pair)
     assert found.integrity is None
-    assert [found] == translator.translate([text], DecodingOptions(decoding="greedy", protect="none"), *pair)
+    assert [found] == translator.translate([text], TranslationOptions(decoding="greedy", protect="none"), *pair)
 
 
 def test_places_and_links_are_in_characters_of_the_texts(translator: Translator) -> None:
@@ -194,13 +194,13 @@ def test_patterns_of_the_caller_replace_the_default(translator: Translator) -> N
     text = "red cat AB-12 sees {x} dog"
     pair = translator.manifest.pairs[0]
     for protect, spans in ((("AB-[0-9]+",), ["AB-12"]), (("auto", "AB-[0-9]+"), ["AB-12", "{x}"])):
-        (found,) = translator.translate([text], DecodingOptions(decoding="greedy", protect=protect), *pair)
+        (found,) = translator.translate([text], TranslationOptions(decoding="greedy", protect=protect), *pair)
         assert_whole(text, found, spans)
 
 
 def test_an_answer_that_is_cut_has_its_spans(translator: Translator) -> None:
     text = "red cat {x} sees {y} old dog {z} house likes tree"
-    options = DecodingOptions(decoding="greedy", max_new_tokens=2)
+    options = TranslationOptions(decoding="greedy", max_new_tokens=2)
     (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
     assert found.num_target_tokens <= 2
     assert_whole(text, found, ["{x}", "{y}", "{z}"])
@@ -224,7 +224,7 @@ def test_attention_shows_the_translation_with_its_spans(translator: Translator) 
 
 def test_terms_and_spans_go_together(translator: Translator) -> None:
     glossary = (GlossaryTerm("cat", "Kater"), GlossaryTerm("dog", "Köter"))
-    options = DecodingOptions(decoding="greedy", glossary=glossary)
+    options = TranslationOptions(decoding="greedy", glossary=glossary)
     text = "red cat {x} sees {y} old dog."
     (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
     assert_whole(text, found, ["{x}", "{y}"])
@@ -246,5 +246,5 @@ def test_layout_comes_back(toy_bundle: Path) -> None:
     (found,) = translator.translate([table], GREEDY, "en", "de")
     assert found.text.startswith("| rot Katze. | {x} | alt Hund. |\n|---|---|---|\n| Baum")
     assert found.text.count("|") == table.count("|")
-    (plain,) = translator.translate([text], DecodingOptions(decoding="greedy", protect="none"), "en", "de")
+    (plain,) = translator.translate([text], TranslationOptions(decoding="greedy", protect="none"), "en", "de")
     assert "\u00a0" not in plain.text

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from model import DecodingOptions, Translator
+from model import TranslationOptions, Translator
 from model.artifacts.bundle import Bundle, load_bundle
-from model.decoding.options import Hypothesis
+from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
 from model.translation.pipeline import TextPipeline
 from model.translation.reading import SourceSentence
@@ -84,14 +84,14 @@ SOURCE = "cat cat cat cat cat cat cat."
 class Forgetful(TextPipeline):
     """Treats every source as one without loops, as if the model had generated the loop."""
 
-    def to_retry(self, part: str, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        return super().to_retry("cat.", sentence, hypothesis, options)
+    def to_retry(self, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
+        return super().to_retry(replace(sentence, text="cat."), hypothesis, options)
 
 
 def forgetful(bundle: Bundle, *, retry_loops: bool, native: bool = True) -> Translator:
     translator = Translator(bundle, native=native)
     limits = bundle.manifest.max_source_tokens, bundle.manifest.max_target_tokens
-    translator.pipeline = Forgetful(translator.pipeline.codec, *limits, retry_loops=retry_loops)
+    translator.pipeline = Forgetful(translator.pipeline.reader, *limits, retry_loops=retry_loops)
     return translator
 
 
@@ -104,8 +104,8 @@ def translator(toy_bundle: Path, request: pytest.FixtureRequest) -> Translator:
 def test_a_repetition_loop_is_decoded_again_and_its_neighbours_are_not(translator: Translator) -> None:
     texts = ["red cat sees old dog.", SOURCE, "old tree likes red house."]
     found = translator.translate(texts, target="de")
-    again = translator.translate(texts, guarded(DecodingOptions()), target="de")
-    assert loops(translator.translate([SOURCE], DecodingOptions(no_repeat_ngram_size=100), target="de")[0].text)
+    again = translator.translate(texts, TranslationOptions(no_repeat_ngram_size=2, min_new_tokens=3), target="de")
+    assert loops(translator.translate([SOURCE], TranslationOptions(no_repeat_ngram_size=100), target="de")[0].text)
     assert not loops(found[1].text)
     assert found[1] == again[1]
     assert [found[0].text, found[2].text] == ["rot Katze sieht alt Hund.", "alt Baum mag rot Haus."]
@@ -116,12 +116,14 @@ def test_attention_is_that_of_the_retry(translator: Translator) -> None:
 
 
 def test_a_retry_begins_with_the_given_prefix(translator: Translator) -> None:
-    options = DecodingOptions(target_prefix="Katze Katze")
+    options = TranslationOptions(target_prefix="Katze Katze")
     (found,) = translator.translate([SOURCE], options, target="de")
     assert found.text.startswith("Katze Katze") and not loops(found.text)
     unguarded = replace(options, no_repeat_ngram_size=100)
     assert loops(translator.translate([SOURCE], unguarded, target="de")[0].text)
-    assert [found] == translator.translate([SOURCE], guarded(options), target="de")
+    assert [found] == translator.translate(
+        [SOURCE], replace(options, no_repeat_ngram_size=2, min_new_tokens=3), target="de"
+    )
 
 
 def test_models_without_retries_may_loop(toy_bundle: Path) -> None:

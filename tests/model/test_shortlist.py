@@ -25,7 +25,7 @@ from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.native import cohort as native_cohort
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import make_native_model
-from model.decoding.options import DecodingOptions, Scoring
+from model.decoding.options import Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
 from model.decoding.sentence import DecodingRequest
@@ -33,6 +33,7 @@ from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError, ConfigError, DataError
 from model.network.transformer import Transformer
 from model.training.shortlist import ShortlistSettings, learn_for_model, learn_shortlist
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.searches import PREFIXES
 from tests.model.test_export_and_bundle import rewrite
@@ -98,8 +99,8 @@ def with_torch(
     return TorchCohort(state, VOCABULARY, width, 30, device, with_reserved(POLICIES[policy], reserved), shortlist)
 
 
-def beam(width: int, **more: Any) -> DecodingOptions:
-    return DecodingOptions(decoding="greedy" if width == 1 else "beam", beam_size=width, **more)
+def beam(width: int, **more: Any) -> TranslationOptions:
+    return TranslationOptions(decoding="greedy" if width == 1 else "beam", beam_size=width, **more)
 
 
 @pytest.fixture(autouse=True)

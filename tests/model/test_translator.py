@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 import torch
 
-from model import DecodingOptions, Translator
+from model import TranslationOptions, Translator
 from model.artifacts.bundle import load_bundle
 from model.errors import (
     EmptySource,
@@ -31,7 +31,7 @@ def test_the_toy_was_learned(translator: Translator) -> None:
     (found,) = translator.translate(["red cat sees old dog."], target="de")
     assert found.text == "rot Katze sieht alt Hund."
     assert (found.source, found.target, found.finish_reason, found.score) == ("en", "de", "stop", None)
-    (back,) = translator.translate(["Baum mag Haus."], DecodingOptions(decoding="greedy"), target="en")
+    (back,) = translator.translate(["Baum mag Haus."], TranslationOptions(decoding="greedy"), target="en")
     assert back.text == "tree likes house."
 
 
@@ -43,7 +43,7 @@ def test_white_space_between_sentences_is_unchanged(translator: Translator) -> N
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\t \u2003"])
 def test_blank_texts_are_returned_unchanged(text: str, translator: Translator) -> None:
-    (found,) = translator.translate([text], DecodingOptions(return_scores=True), target="de")
+    (found,) = translator.translate([text], TranslationOptions(return_scores=True), target="de")
     assert (found.text, found.score, found.finish_reason, found.num_target_tokens) == (text, None, "stop", 0)
 
 
@@ -64,7 +64,7 @@ def test_a_sentence_over_the_limit_is_split_and_nothing_is_lost(translator: Tran
 
 
 def test_a_text_of_n_sentences_scores_the_mean_weighted_by_tokens(translator: Translator) -> None:
-    options = DecodingOptions(return_scores=True, num_hypotheses=3)
+    options = TranslationOptions(return_scores=True, num_hypotheses=3)
     text, first, second = translator.translate(
         ["cat sees dog. old tree likes red house.", "cat sees dog.", "old tree likes red house."], options, target="de"
     )
@@ -80,7 +80,7 @@ def test_a_text_of_n_sentences_scores_the_mean_weighted_by_tokens(translator: Tr
 
 
 def test_a_truncated_sentence_marks_its_text(translator: Translator) -> None:
-    (found,) = translator.translate(["cat. red dog sees house."], DecodingOptions(max_new_tokens=3), target="de")
+    (found,) = translator.translate(["cat. red dog sees house."], TranslationOptions(max_new_tokens=3), target="de")
     assert found.finish_reason == "length"
 
 
@@ -193,7 +193,7 @@ def test_many_texts_give_the_outputs_of_single_texts(translator: Translator) -> 
 
 
 def test_each_text_may_have_options_of_its_own(translator: Translator) -> None:
-    each = [DecodingOptions(), DecodingOptions(max_new_tokens=1)]
+    each = [TranslationOptions(), TranslationOptions(max_new_tokens=1)]
     whole, cut = translator.translate(["red cat sees old dog."] * 2, each, target="de")
     assert (whole.text, whole.finish_reason) == ("rot Katze sieht alt Hund.", "stop")
     assert cut.finish_reason == "length"
@@ -212,8 +212,8 @@ def test_unpaired_surrogates_are_translated_like_any_unknown_character(
     text: str, protect: Literal["auto", "none"], toy_bundle: Path
 ) -> None:
     translator = Translator(load_bundle(toy_bundle))
-    options = DecodingOptions(protect=protect, return_alignment=True, max_new_tokens=5)
+    options = TranslationOptions(protect=protect, return_alignment=True, max_new_tokens=5)
     (found,) = translator.translate([text], options, "en", "de")
     found.text.replace("\ud800", "").replace("\udfff", "").encode()
     with pytest.raises(InvalidPrefix):
-        translator.translate([text], DecodingOptions(target_prefix="\udbff"), "en", "de")
+        translator.translate([text], TranslationOptions(target_prefix="\udbff"), "en", "de")

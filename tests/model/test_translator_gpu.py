@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.decoding.options import DecodingOptions
 from model.network.heads import AttentionHead
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.simulated_gpu.device import Device
 from tests.toy import WORDS
@@ -35,7 +35,7 @@ def on_gpu(gpu: Device | None, toy_bundle: Path) -> Iterator[Translator]:
 def test_texts_alignment_and_confidence_are_those_of_the_cpu(
     decoding: str, on_gpu: Translator, on_cpu: Translator
 ) -> None:
-    options = DecodingOptions(decoding="greedy" if decoding == "greedy" else "beam", return_scores=True)
+    options = TranslationOptions(decoding="greedy" if decoding == "greedy" else "beam", return_scores=True)
     assert on_gpu.backend.name == "slots"
     found, expected = (
         one.translate(TEXTS, options, "en", "de", return_alignment=True, return_confidence=True)
@@ -76,7 +76,11 @@ def test_nothing_is_captured_for_ordinary_sentences_once_it_is_warm(gpu: Device 
     rng = random.Random(0)
     for number in (1, 2, 5) if gpu is not None else (1, 2, 3, 5, 8, 13, 30):
         texts = [" ".join(rng.choices(list(WORDS), k=rng.randint(1, 6))) + "." for _ in range(number)]
-        for options in (DecodingOptions("greedy"), DecodingOptions("greedy", return_scores=True), DecodingOptions()):
+        for options in (
+            TranslationOptions("greedy"),
+            TranslationOptions("greedy", return_scores=True),
+            TranslationOptions(),
+        ):
             on_gpu.translate(texts, options, "en", "de")
     assert graphs.num_captures == captured
     assert graphs.num_failures == 0
@@ -90,7 +94,7 @@ def test_thousands_of_sentences_leave_the_memory_as_it_was(gpu: Device | None, o
     def translate(number: int) -> int:
         """Translate texts; bytes that are not free afterwards."""
         texts = [" ".join(rng.choices(list(WORDS), k=rng.randint(1, 8))) + "." for _ in range(number)]
-        on_gpu.translate(texts, DecodingOptions(return_alignment=True), "en", "de")
+        on_gpu.translate(texts, TranslationOptions(return_alignment=True), "en", "de")
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         free_bytes, total_bytes = torch.cuda.mem_get_info()

@@ -14,7 +14,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from model import DecodingOptions, Translator
+from model import TranslationOptions, Translator
 from model.artifacts.bundle import load_bundle
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.convert import convert_bundle
@@ -70,7 +70,7 @@ def forms(request: pytest.FixtureRequest, toy_checkpoint: Path, tmp_path_factory
 def everything_of_torch(translator: Translator) -> tuple[Any, ...]:
     """What torch computes for a user."""
     attention = translator.attention(TEXT, target="de", steps=AttentionHead("cross", 0, 0))
-    (found,) = translator.translate([TEXT], DecodingOptions(), target="de", return_confidence=True)
+    (found,) = translator.translate([TEXT], TranslationOptions(), target="de", return_confidence=True)
     assert attention.steps is not None
     steps = [(name, value.tolist()) for name, value in attention.steps.items()]
     return *(part.tolist() for part in (attention.encoder, attention.decoder, attention.cross)), steps, found

@@ -18,12 +18,13 @@ from model.decoding.cohort import Vocabulary
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.library import find_library
 from model.decoding.native.packed import NativeModel
-from model.decoding.options import DecodingOptions, Scoring
+from model.decoding.options import Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
+from model.translation.options import TranslationOptions
 from tests.model.test_instruction_sets import SHAPES as SHAPES_OF_SETS
 from tests.model.test_native import POLICIES, random_options
 from tests.model.test_shortlist import random_table
@@ -73,7 +74,7 @@ class Questions:
     longest_target: int
     widths: Sequence[int]
     shortlist: Shortlist | None
-    options: Callable[[int], DecodingOptions]
+    options: Callable[[int], TranslationOptions]
 
 
 def record(path: Path, isa: str = "auto", shipped: bool = False) -> None:
@@ -126,7 +127,7 @@ def _small(
             model.encoder[0].feed_forward.wide.bias[-1] = spoiled  # type: ignore[union-attr,operator]
     rng = random.Random(f"{config} {precision}")
 
-    def options(width: int) -> DecodingOptions:
+    def options(width: int) -> TranslationOptions:
         return random_options(rng, width, rng.choice(get_args(Scoring)))
 
     sources = random_sources(8, vocab_size=config.source_vocab_size, seed=3, longest=longest)
@@ -140,8 +141,8 @@ def shipped_questions() -> Iterator[tuple[str, Questions]]:
     texts = ("The cat sees the old house.", "Nobody remembers why the train was late on Monday, at 7:30.", "Yes.")
     sources = [checkpoint.tokenizer.encode(text, "de", "en") for text in texts]
 
-    def options(width: int) -> DecodingOptions:
-        return DecodingOptions(decoding="greedy" if width == 1 else "beam", beam_size=width, return_scores=True)
+    def options(width: int) -> TranslationOptions:
+        return TranslationOptions(decoding="greedy" if width == 1 else "beam", beam_size=width, return_scores=True)
 
     for precision in PRECISIONS:
         for shortlist in (None, pretrained_shortlist()) if precision == "int8" else (None,):

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model import DecodingOptions, Translator
+from model import TranslationOptions, Translator
 from model.artifacts.pretrained import build_pretrained
 from model.commands.models import say
 from model.training.corpus import bare_words, find_text, read_lines
@@ -66,7 +66,7 @@ def read_checks(path: Path = FILE) -> list[Check]:
         ]
 
 
-def translate_checks(translator: Translator, checks: Sequence[Check], options: DecodingOptions) -> dict[Check, str]:
+def translate_checks(translator: Translator, checks: Sequence[Check], options: TranslationOptions) -> dict[Check, str]:
     """The translations of all checks."""
     found: dict[Check, str] = {}
     for source in ("en", "de"):
@@ -124,7 +124,7 @@ def main() -> int:
     arguments = parser.parse_args()
     checks = read_checks()
     path = arguments.model or build_pretrained("cpu", report=say)
-    found = translate_checks(Translator.load(path), checks, DecodingOptions(decoding=arguments.decoding))
+    found = translate_checks(Translator.load(path), checks, TranslationOptions(decoding=arguments.decoding))
     print_table(found, _in_text(checks, arguments.text) if arguments.text else [])
     return 0
 

@@ -23,13 +23,13 @@ from benchmarks.quality.compliance_inputs import (
     span_cases,
     term_cases,
 )
-from model.decoding.options import DecodingOptions
 from model.languages import LanguagePairs
 from model.text.glossary import GlossaryTerm, term_in
 from model.text.protection import find_spans
 from model.training.word_lexicon import WordLexicon
 from model.translation.capabilities import Capabilities
-from model.translation.plan import SpanUse, Translation
+from model.translation.options import TranslationOptions
+from model.translation.results import SpanUse, Translation
 from tests.model.test_word_lexicon import PAIRS
 from tests.toy import WORDS, write_toy
 
@@ -201,15 +201,15 @@ class Obedient:
     def translate(
         self,
         texts: Sequence[str],
-        options: DecodingOptions | Sequence[DecodingOptions],
+        options: TranslationOptions | Sequence[TranslationOptions],
         source: str,
         target: str,
         progress: object,
     ) -> list[Translation]:
-        each = [options] * len(texts) if isinstance(options, DecodingOptions) else options
+        each = [options] * len(texts) if isinstance(options, TranslationOptions) else options
         return [answer(self.one(text, told)) for text, told in zip(texts, each, strict=True)]
 
-    def one(self, text: str, told: DecodingOptions) -> str:
+    def one(self, text: str, told: TranslationOptions) -> str:
         if told.glossary:
             return " ".join(term.target for term in told.glossary)
         return {"formal": "Kommen Sie?", "informal": "Kommst du?", None: text}[told.formality]

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from model import DecodingOptions, Translator
+from model import TranslationOptions, Translator
 from model.artifacts.pretrained import PRETRAINED, build_pretrained
 from tests.quality.everyday import read_checks, translate_checks
 
@@ -40,7 +40,7 @@ def test_a_translation_with_a_wrong_word_fails(text: str, translation: str) -> N
 @pytest.mark.thorough
 def test_what_the_shipped_translator_gets_wrong_is_listed_in_its_card() -> None:
     path = build_pretrained("cpu", report=lambda line: None)
-    found = translate_checks(Translator.load(path), CHECKS, DecodingOptions())
+    found = translate_checks(Translator.load(path), CHECKS, TranslationOptions())
     wrong = [f"{check.text} → {text}" for check, text in found.items() if not check.passes(text)]
     card = (PRETRAINED.parent / "CARD.md").read_text(encoding="utf-8")
     unlisted = [line for line in wrong if line not in card]

@@ -28,10 +28,10 @@ from app.settings import Settings, load_settings
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint
 from model.artifacts.convert import convert_bundle
 from model.artifacts.export import export_bundle
-from model.decoding.options import DecodingOptions
 from model.network.quantised import int8_is_supported
 from model.text.glossary import GlossaryTerm
 from model.text.tokenizer import Tokenizer
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests import toy
 
@@ -99,7 +99,7 @@ def make(folder: Path, checkpoint: Checkpoint) -> None:
         bundle = folder / f"toy-{precision}.pt"
         export_bundle(checkpoint, precision, bundle)  # type: ignore[arg-type]
         convert_bundle(bundle, bundle.with_suffix(".verso"))
-        translations = Translator.load(bundle).translate(TEXTS, DecodingOptions(decoding="greedy"), "en", "de")
+        translations = Translator.load(bundle).translate(TEXTS, TranslationOptions(decoding="greedy"), "en", "de")
         expected["translations"][precision] = [
             [one, other.text] for one, other in zip(TEXTS, translations, strict=True)
         ]
@@ -177,7 +177,7 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 def _write_documents(folder: Path) -> list[dict[str, Any]]:
     """A database with a document that waits, one that is half done, one that is done, and one that failed."""
-    options = OPTIONS.dump_json(DecodingOptions(decoding="beam", beam_size=3, length_penalty=0.6)).decode()
+    options = OPTIONS.dump_json(TranslationOptions(decoding="beam", beam_size=3, length_penalty=0.6)).decode()
     documents = [
         Document(f"{number:032x}", f"{status}.txt", "en", "de", options, "queued", 12, created, 2e9 + number)
         # The one that waits came last: a document is begun after those that came before it.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from app.documents.formats.encodings import TextEncoding, decoded
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
-from model.decoding.options import TextFormat
+from model.translation.options import TextFormat
 
 _TAG = re.compile(r"<[^<>]*>")
 # No character has such a number, and Python reads no longer one.

@@ -41,8 +41,8 @@ from app.http.schemas.problems import ProblemBody
 from app.http.state import documents_of, settings_of
 from app.http.stored_terms import stored_terms
 from app.telemetry.logs import log_fields
-from model.decoding.options import STEERING_OPTIONS
 from model.text.glossary import Glossary
+from model.translation.options import STEERING_OPTIONS
 
 router = APIRouter(tags=["documents"], route_class=json_route(needs("documents")))
 

@@ -39,7 +39,7 @@ from app.telemetry.logs import log_fields
 from model.errors import EmptySource, InvalidMarkup, InvalidPrefix, MarkupNotKept, SeveralSentences
 
 if TYPE_CHECKING:
-    from model.translation.plan import SpanUse
+    from model.translation.results import SpanUse
 
 router = APIRouter(
     tags=["translation"],

@@ -26,22 +26,21 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from app.errors import MAX_PROBLEMS, LimitExceeded
-from model.decoding.options import (
-    MAX_BEAM_SIZE,
+from model.decoding.options import MAX_BEAM_SIZE, Scoring
+from model.network.heads import AttentionHead, AttentionKind
+from model.process.digests import is_digest
+from model.text.glossary import Glossary, GlossaryTerm
+from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
+from model.translation.options import (
     MAX_PREFIX_CHARACTERS,
     MAX_TAGS,
     MAX_TERM_CHARACTERS,
     MAX_TERMS,
     STEERING_OPTIONS,
-    DecodingOptions,
     Formality,
-    Scoring,
     TextFormat,
+    TranslationOptions,
 )
-from model.network.heads import AttentionHead, AttentionKind
-from model.process.digests import is_digest
-from model.text.glossary import Glossary, GlossaryTerm
-from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
 
 MAX_TEXTS = "max_texts"
 """In the context of a validation: most texts in one request."""
@@ -194,7 +193,7 @@ class GlossaryTermBody(_PartOfBody):
 
 
 class DecodingFields(_RequestBody):
-    """How one sentence is decoded; the names are those of :class:`model.decoding.options.DecodingOptions`."""
+    """How one sentence is decoded; the names are those of :class:`model.translation.options.TranslationOptions`."""
 
     source: Source | None = None
     """Language of the text. Optional if `target` leaves a single pair. `auto` detects it for each text, among the
@@ -268,7 +267,7 @@ class DecodingFields(_RequestBody):
     these. A list of patterns (RE2's syntax) replaces the default unless it holds `"auto"`. Words in characters that the
     model does not know are protected, too."""
 
-    def options(self, stored: Glossary = ()) -> DecodingOptions:
+    def options(self, stored: Glossary = ()) -> TranslationOptions:
         """The decoding options requested; an option without a field keeps its default.
 
         Args:
@@ -288,16 +287,16 @@ class DecodingFields(_RequestBody):
         values["glossary"] = stored or tuple(GlossaryTerm(term.source, term.target) for term in terms)
         # Most requests ask for the same few; what may be large is not kept.
         is_small = not values["glossary"] and isinstance(self.protect, str)
-        return _checked_options(**values) if is_small else DecodingOptions(**values)
+        return _checked_options(**values) if is_small else TranslationOptions(**values)
 
 
-_checked_options = lru_cache(maxsize=256)(DecodingOptions)
+_checked_options = lru_cache(maxsize=256)(TranslationOptions)
 
 
 @cache
 def _option_names(schema: type[BaseModel]) -> tuple[str, ...]:
     """The decoding options that a request body has a field for."""
-    return tuple(option.name for option in fields(DecodingOptions) if option.name in schema.model_fields)
+    return tuple(option.name for option in fields(TranslationOptions) if option.name in schema.model_fields)
 
 
 class SteeringFields(DecodingFields):

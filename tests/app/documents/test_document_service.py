@@ -41,16 +41,16 @@ from app.errors import (
 from app.serving.request import TranslationRequest
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
-from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality, UnsupportedPair
 from model.text.glossary import GlossaryTerm
+from model.translation.options import TranslationOptions
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, service_threads
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 30.0
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 PARAGRAPHS = [f"This is the paragraph number {number}." for number in range(40)]
 TEXT = "\n\n".join(PARAGRAPHS).encode()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from app.documents.formats.document_file import DocumentFile, Unit
 from app.documents.formats.table import FORMATS
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
+from model.translation.options import TranslationOptions
 from tests.app.fakes import FakeTranslator
 
 _TRANSLATOR = FakeTranslator()
@@ -12,7 +13,7 @@ _TRANSLATOR = FakeTranslator()
 
 def in_capitals(unit: Unit) -> str:
     """The translation of a unit by a model that writes capitals."""
-    plan = _TRANSLATOR.prepare(unit.text, "en", "de", DecodingOptions(decoding="greedy", format=unit.format))
+    plan = _TRANSLATOR.prepare(unit.text, "en", "de", TranslationOptions(decoding="greedy", format=unit.format))
     while plan.pending:
         plan.settle([Hypothesis(list(request.source_ids[1:-1]), None, "stop") for request in plan.pending])
     weights = _TRANSLATOR.align(plan.attended)

@@ -9,15 +9,15 @@ from model.bulk.files import BulkFile
 from model.bulk.job import Job
 from model.bulk.reading import read_rows
 from model.bulk.rows import Columns, PlacedRow, TranslatedRow
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
-COLUMNS, OPTIONS = Columns(), DecodingOptions()
+COLUMNS, OPTIONS = Columns(), TranslationOptions()
 
 
 def a_job(
     *,
     columns: Columns = COLUMNS,
-    options: DecodingOptions = OPTIONS,
+    options: TranslationOptions = OPTIONS,
     max_characters: int = 100,
 ) -> Job:
     return Job(Path("/nowhere.pt"), "ab" * 32, "cpu", 1, False, "en", "de", options, columns, max_characters)

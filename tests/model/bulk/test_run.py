@@ -14,12 +14,12 @@ from model.bulk.job import Job
 from model.bulk.records import Records
 from model.bulk.rows import Columns, TranslatedRow
 from model.bulk.run import Outcome, Stream, pending_files, translate_files
-from model.decoding.options import DecodingOptions
 from model.errors import DataError
 from model.text.glossary import GlossaryTerm
+from model.translation.options import TranslationOptions
 from tests.model.bulk.streams import ShoutingStream, a_job
 
-BEAM_1 = DecodingOptions(beam_size=1)
+BEAM_1 = TranslationOptions(beam_size=1)
 
 
 class Folder:
@@ -168,7 +168,7 @@ def test_an_input_that_was_copied_or_touched_is_the_same(folder: Folder) -> None
         (a_job(options=BEAM_1), 'beam_size was "default" and is 1'),
         (a_job(max_characters=50), "max_characters was 100 and is 50"),
         (a_job(columns=Columns(translation="de")), "columns was"),
-        (a_job(options=DecodingOptions(glossary=(GlossaryTerm("a", "b"),))), 'glossary was "default" and is'),
+        (a_job(options=TranslationOptions(glossary=(GlossaryTerm("a", "b"),))), 'glossary was "default" and is'),
     ],
 )
 def test_changed_options_are_refused_with_both_values(folder: Folder, job: Job, reason: str) -> None:

@@ -9,16 +9,16 @@ import pytest
 
 from model.bulk.rows import PlacedRow
 from model.bulk.worker import Worker
-from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError
 from model.process.digests import file_digest
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.bulk.streams import a_job
 
 
 @pytest.fixture
 def worker(toy_bundle: Path) -> Worker:
-    job = a_job(options=DecodingOptions(return_confidence=True))
+    job = a_job(options=TranslationOptions(return_confidence=True))
     return Worker(replace(job, bundle=toy_bundle, sha256=file_digest(toy_bundle)))
 
 
@@ -59,7 +59,7 @@ def test_rows_with_errors_and_ends_of_files_pass_through(worker: Worker) -> None
 
 
 def test_documents_in_rows_are_translated_and_a_broken_one_is_an_error(toy_bundle: Path) -> None:
-    job = replace(a_job(options=DecodingOptions(format="xml")), bundle=toy_bundle, sha256=file_digest(toy_bundle))
+    job = replace(a_job(options=TranslationOptions(format="xml")), bundle=toy_bundle, sha256=file_digest(toy_bundle))
     good, bad = Worker(job).translate(placed("<p>red <b>cat</b>.</p>", "<p>red"))
     assert good.translation == "<p>rot <b>Katze</b>.</p>"
     assert bad.translation is None and (bad.error or "").startswith("The markup cannot be read")

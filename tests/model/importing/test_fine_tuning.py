@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from model.artifacts.bundle import load_bundle
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
-from model.decoding.options import DecodingOptions
 from model.errors import ConfigError
 from model.importing.importer import import_checkpoint
 from model.training.loop import train
 from model.training.settings import TrainingSettings
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, quiet, sentences
 
@@ -112,7 +112,7 @@ def test_an_imported_model_can_be_fine_tuned(folder: Path, tmp_path: Path) -> No
     assert after.manifest.decoding == before.manifest.decoding
     assert after.manifest.training["initialised_from"]["name"] == before.manifest.name
     # Its vocabulary lacks letters of this word, which would be protected.
-    plain = DecodingOptions(protect="none")
+    plain = TranslationOptions(protect="none")
     assert after.translate(["Hello."], plain, source="en", target="de")[0].num_source_tokens > 1
 
     # A fine-tuned model can be fine-tuned again.

@@ -12,9 +12,9 @@ import pytest
 
 from model.artifacts.bundle import load_bundle
 from model.artifacts.convert import convert_bundle
-from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError
 from model.importing.importer import import_checkpoint
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, sentences
 
@@ -36,7 +36,7 @@ def test_both_forms_translate_alike(family: str, tmp_path: Path) -> None:
     one, other = Translator.load(scripted), Translator.load(data)
     source, target = one.manifest.directions.find(None, None)[0]
     texts = sentences(5, seed=3)
-    options = DecodingOptions(decoding="beam", beam_size=2, max_new_tokens=10, return_scores=True)
+    options = TranslationOptions(decoding="beam", beam_size=2, max_new_tokens=10, return_scores=True)
     assert one.translate(texts, options, source, target) == other.translate(texts, options, source, target)
     convert_bundle(scripted, tmp_path / "converted.verso")
     assert (tmp_path / "converted.verso").read_bytes() == data.read_bytes()

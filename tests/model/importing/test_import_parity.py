@@ -10,12 +10,13 @@ from typing import Any, Literal, cast
 import pytest
 import torch
 
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
 from model.importing.importer import import_checkpoint
 from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
 from model.network.steps import attention_steps
 from model.network.transformer import Transformer
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, padded, quiet, random_sources
 
@@ -165,7 +166,7 @@ def compare(found: list[Hypothesis], expected: list[list[list[int]]], scores: li
 
 @pytest.mark.parametrize("number", [FEW, pytest.param(NUM_SENTENCES, marks=pytest.mark.slow)])
 def test_greedy_answers_are_those_of_transformers(pair: Pair, number: int) -> None:
-    options = DecodingOptions(decoding="greedy", max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
+    options = TranslationOptions(decoding="greedy", max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
     found = pair.ours.translate_tokens(pair.sources[:number], options, pair.target)
     expected, scores = generate(pair, pair.sources[:number], num_beams=1)
     assert compare(found, expected, scores) == (number, 0)
@@ -189,7 +190,7 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
     pair: Pair, number: int, beam_size: int, length_penalty: float, early_stopping: bool
 ) -> None:
     sources = pair.sources[:number]
-    options = DecodingOptions(
+    options = TranslationOptions(
         beam_size=beam_size,
         num_hypotheses=beam_size,
         length_penalty=length_penalty,
@@ -215,7 +216,7 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
 
 
 def test_a_sentence_decoded_alone_gets_the_output_it_gets_in_a_batch(pair: Pair) -> None:
-    options = DecodingOptions(num_hypotheses=4, max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
+    options = TranslationOptions(num_hypotheses=4, max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
     batch = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
     for source, together in zip(pair.sources[:60], batch, strict=True):
         (alone,) = pair.ours.translate_tokens([source], options, pair.target)

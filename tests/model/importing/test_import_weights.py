@@ -18,11 +18,11 @@ from torch import Tensor
 from model.__main__ import main
 from model.artifacts.bundle import read_manifest
 from model.artifacts.manifest import Manifest, Precision
-from model.decoding.options import DecodingOptions
 from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from model.network.embeddings import position_table
 from model.network.quantised import int8_is_supported
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, quiet, sentences
 
@@ -404,7 +404,7 @@ def test_a_bundle_translates_and_returns_attention_and_confidence(
     ours = imported(folder)
     texts = ["", "Hello world", *sentences(20, (source,)), "  " + " ".join(sentences(3, (source,))) + "\n\n x"]
     # The vocabularies of these models lack letters, which would be protected.
-    options = DecodingOptions(max_new_tokens=12, return_scores=True, protect="none")
+    options = TranslationOptions(max_new_tokens=12, return_scores=True, protect="none")
     found = ours.translate(texts, options, source, target, return_alignment=True, return_confidence=True)
     assert [one.text for one in found] == [
         one.text for text in texts for one in ours.translate([text], options, source, target)
@@ -440,7 +440,7 @@ def test_a_bundle_translates_and_returns_attention_and_confidence(
 @pytest.mark.parametrize("family", ["m2m100", "nllb"])
 def test_a_language_code_may_have_any_spelling(bundles: dict[str, Translator], family: str, spelling: str) -> None:
     ours = bundles[family]
-    options = DecodingOptions(max_new_tokens=5)
+    options = TranslationOptions(max_new_tokens=5)
     (expected,) = ours.translate(["Güte."], options, "de", "en")
     (found,) = ours.translate(["Güte."], options, "DEU", spelling)
     assert found == expected

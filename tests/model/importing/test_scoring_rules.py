@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from model.decoding.options import DecodingOptions, Scoring
+from model.decoding.options import Scoring
 from model.importing.importer import import_checkpoint
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_marian, quiet, random_sources
 from tests.model.tiny import VOCABULARY, decode, log_probs, tiny_transformer
@@ -59,7 +60,7 @@ def test_ct2_answers_and_scores_are_those_of_ctranslate2(
 ) -> None:
     ours, theirs = both
     sources = random_sources(300, ours.manifest.architecture["source_vocab_size"], 0)
-    options = DecodingOptions(
+    options = TranslationOptions(
         decoding="greedy" if beam_size == 1 else "beam",
         beam_size=beam_size,
         num_hypotheses=num_hypotheses,
@@ -118,7 +119,7 @@ def reference_search(
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.2])
 def test_marian_and_wu_equal_a_reference_search(scoring: Scoring, penalty: float) -> None:
     sources = tiny_sources(12, seed=4)
-    options = DecodingOptions(
+    options = TranslationOptions(
         beam_size=3,
         num_hypotheses=3,
         length_penalty=penalty,
@@ -140,7 +141,7 @@ def test_sentences_with_different_rules_decode_together() -> None:
     transformer = tiny_transformer()
     (source,) = tiny_sources(1, seed=5)
     rules: list[Scoring] = ["hf", "ct2", "marian", "wu"]
-    options = [DecodingOptions(beam_size=3, scoring=rule, return_scores=True, max_new_tokens=10) for rule in rules]
+    options = [TranslationOptions(beam_size=3, scoring=rule, return_scores=True, max_new_tokens=10) for rule in rules]
     alone = [decode(transformer, [source], option)[0].hypothesis for option in options]
 
     from model.decoding.batch import decode_all

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model import DecodingOptions, Translator
+from model import TranslationOptions, Translator
 from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.eager import forced
 from model.decoding.options import Hypothesis
@@ -25,7 +25,7 @@ from model.translation.confidence import (
     word_confidences,
     word_gains,
 )
-from model.translation.plan import Translation
+from model.translation.results import Translation
 
 TEXT = "red cat sees old dog."
 
@@ -45,7 +45,7 @@ def with_manifest(bundle: Bundle, **changes: Any) -> Translator:
 
 
 def translate(translator: Translator, text: str, **options: Any) -> tuple[Translation, Confidence]:
-    (found,) = translator.translate([text], DecodingOptions(**options), target="de", return_confidence=True)
+    (found,) = translator.translate([text], TranslationOptions(**options), target="de", return_confidence=True)
     assert found.confidence is not None
     return found, found.confidence
 
@@ -121,7 +121,7 @@ def test_a_text_without_words_to_translate_is_certain(translator: Translator) ->
 
 
 def test_a_cut_translation_has_no_end_token(bundle: Bundle, translator: Translator) -> None:
-    plan = translator.prepare(TEXT, "en", "de", DecodingOptions(max_new_tokens=3))
+    plan = translator.prepare(TEXT, "en", "de", TranslationOptions(max_new_tokens=3))
     translator.decode([plan])
     (hypothesis,) = plan.hypotheses
     assert hypothesis.finish_reason == "length"
@@ -188,7 +188,7 @@ def test_gains_compare_the_source_given_the_translation_with_the_source_given_no
 
 def test_a_word_that_the_translation_leaves_out_is_uncovered(bundle: Bundle, translator: Translator) -> None:
     text = "red cat sees old house."
-    plan = translator.pipeline.prepare_text(text, "en", "de", DecodingOptions())
+    plan = translator.pipeline.prepare(text, "en", "de", TranslationOptions())
     plan.settle([Hypothesis(bundle.tokenizer.encode_target("rot Katze sieht Haus.")[:-1], None, "stop")])
     gains = {text[slice(*span)]: gain for span, gain in plan.source_gains(translator.confidence(plan))}
     assert list(gains) == text.split()

@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from model.artifacts.bundle import load_bundle
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
 from model.errors import InvalidMarkup
 from model.text.glossary import GlossaryTerm
 from model.text.markup import MarkedUp, MarkupFormat
+from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.markup_documents import kept_sources
 from tests.model.test_protected_translation import told_model
 from tests.model.translation.test_pipeline import answer, letter_by_letter, pipeline
 
-GREEDY = DecodingOptions(decoding="greedy")
-HTML = DecodingOptions(decoding="greedy", format="html")
+GREEDY = TranslationOptions(decoding="greedy")
+HTML = TranslationOptions(decoding="greedy", format="html")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_only_the_text_of_html_is_translated(document: str, expected: str | None
 
 
 def test_xml_is_strict(translator: Translator) -> None:
-    options = DecodingOptions(decoding="greedy", format="xml")
+    options = TranslationOptions(decoding="greedy", format="xml")
     document = '<?xml version="1.0"?>\n<doc id="cat"><p>red <x/>cat.</p></doc>'
     (found,) = translator.translate([document], options, "en", "de")
     assert found.text == document.replace("red <x/>cat.", "rot <x/>Katze.")
@@ -69,7 +70,7 @@ def test_xml_is_strict(translator: Translator) -> None:
 
 
 def test_ignored_tags_are_not_translated(translator: Translator) -> None:
-    options = DecodingOptions(decoding="greedy", format="html", ignore_tags=("p",))
+    options = TranslationOptions(decoding="greedy", format="html", ignore_tags=("p",))
     assert translator.translate(["<p>red cat.</p><div>tree.</div>"], options, "en", "de")[0].text == (
         "<p>red cat.</p><div>Baum.</div>"
     )
@@ -87,10 +88,10 @@ def test_documents_share_batches_with_texts_and_fail_alone(translator: Translato
 
 
 def test_scores_and_alternatives_are_those_of_the_texts(translator: Translator) -> None:
-    options = DecodingOptions(beam_size=3, num_hypotheses=2, return_scores=True, format="html")
+    options = TranslationOptions(beam_size=3, num_hypotheses=2, return_scores=True, format="html")
     (found,) = translator.translate(["<p>red <b>cat</b>.</p>"], options, "en", "de")
     (plain,) = translator.translate(
-        ["red cat."], DecodingOptions(beam_size=3, num_hypotheses=2, return_scores=True), "en", "de"
+        ["red cat."], TranslationOptions(beam_size=3, num_hypotheses=2, return_scores=True), "en", "de"
     )
     assert found.score == pytest.approx(plain.score)
     assert len(found.alternatives) == 1
@@ -99,7 +100,7 @@ def test_scores_and_alternatives_are_those_of_the_texts(translator: Translator) 
 
 
 def test_scores_of_documents_and_of_their_alternatives_are_weighted_as_in_texts(translator: Translator) -> None:
-    options = DecodingOptions(beam_size=3, num_hypotheses=2, return_scores=True)
+    options = TranslationOptions(beam_size=3, num_hypotheses=2, return_scores=True)
     document = "<p>red cat. the old dog sees a tree.</p><p>a dog.</p>"
     (found,) = translator.translate([document], replace(options, format="html"), "en", "de")
     (plain,) = translator.translate(["red cat. the old dog sees a tree.\na dog."], options, "en", "de")
@@ -109,14 +110,14 @@ def test_scores_of_documents_and_of_their_alternatives_are_weighted_as_in_texts(
 
 
 def test_a_comma_more_or_less_in_one_sentence_moves_no_mark_of_another() -> None:
-    plan = pipeline().prepare("Oh, but. Many<i>,</i> sick, rude.", "en", "de", DecodingOptions(format="html"))
+    plan = pipeline().prepare("Oh, but. Many<i>,</i> sick, rude.", "en", "de", TranslationOptions(format="html"))
     plan.settle([answer("oh but."), answer("many, sick, rude.")])
     found = plan.complete({one.key: letter_by_letter(one) for one in plan.attended})
     assert found.text == "OH BUT. MANY<i>,</i> SICK, RUDE."
 
 
 def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
-    options = DecodingOptions(format="html", num_hypotheses=3)
+    options = TranslationOptions(format="html", num_hypotheses=3)
     plan = pipeline().prepare("<p>plain.</p>so. <b>many</b> sick rude.", "en", "de", options)
     spoken = [Hypothesis.ranked([answer(text)] * 3) for text in ("plain.", "so.")]
     orders = ("many sick rude.", "sick rude many.", "sick many rude.")
@@ -130,7 +131,7 @@ def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
 
 
 def test_alternatives_of_documents_have_their_marks_around_aligned_words(translator: Translator) -> None:
-    options = DecodingOptions(beam_size=3, num_hypotheses=3, format="html")
+    options = TranslationOptions(beam_size=3, num_hypotheses=3, format="html")
     for marked, place in (("<b>red</b> cat sees dog.", 0), ("red cat <b>sees</b> dog.", 2)):
         (found,) = translator.translate([f"<p>{marked}</p>"], options, "en", "de")
         assert len(found.alternatives) == 2
@@ -139,7 +140,7 @@ def test_alternatives_of_documents_have_their_marks_around_aligned_words(transla
 
 
 def test_terms_are_used_in_documents(translator: Translator) -> None:
-    options = DecodingOptions(decoding="greedy", format="html", glossary=(GlossaryTerm("dog", "Köter"),))
+    options = TranslationOptions(decoding="greedy", format="html", glossary=(GlossaryTerm("dog", "Köter"),))
     found = translator.translate(["<p>red cat sees <b>dog</b>.</p>"], options, "en", "de")[0]
     assert found.text == "<p>rot Katze sieht <b>Köter</b>.</p>"
 
@@ -177,7 +178,7 @@ def attribute_of(document: str) -> str:
 )
 def test_what_a_model_writes_is_text_whatever_it_is(written: str, format: MarkupFormat) -> None:
     document = '<p>one <b>two</b>, <i title="three">four</i>.</p><p>five</p>'
-    plan = pipeline().prepare(document, "en", "de", DecodingOptions(format=format, num_hypotheses=2))
+    plan = pipeline().prepare(document, "en", "de", TranslationOptions(format=format, num_hypotheses=2))
     outcome = Hypothesis.ranked([answer(written), answer(written)])
     plan.settle([outcome for _ in plan.pending])
     found = plan.complete()
@@ -203,7 +204,7 @@ def test_what_a_model_writes_is_text_whatever_it_is(written: str, format: Markup
     ],
 )
 def test_large_documents_are_translated(format: MarkupFormat, document: str, translator: Translator) -> None:
-    options = DecodingOptions(decoding="greedy", format=format)
+    options = TranslationOptions(decoding="greedy", format=format)
     (found,) = translator.translate([document.format("red cat.")], options, "en", "de")
     assert found.text == document.format("rot Katze.")
 
@@ -230,4 +231,4 @@ def test_odd_characters_stay_where_they_are(translator: Translator) -> None:
 )
 def test_xml_that_cannot_be_read_is_refused(document: str, translator: Translator) -> None:
     with pytest.raises(InvalidMarkup, match="line 1, column"):
-        translator.translate([document], DecodingOptions(format="xml"), "en", "de")
+        translator.translate([document], TranslationOptions(format="xml"), "en", "de")

@@ -9,30 +9,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import guarded
 from model.errors import DecodingError, EmptySource, SeveralSentences, SourceTooLong
 from model.text.glossary import GlossaryTerm
 from model.translation.alignment import AlignmentLink, sentence_links
 from model.translation.capabilities import Capabilities
+from model.translation.options import TranslationOptions
 from model.translation.pipeline import TextPipeline
-from model.translation.plan import AttendedSentence, TextPlan, settle_all
-from model.translation.reading import SentenceCodec
+from model.translation.plan import Plan, settle_all
+from model.translation.reading import SentenceReader
+from model.translation.results import AttendedSentence
 from tests.app.fakes import FakeTokenizer
 
-OPTIONS = DecodingOptions(decoding="greedy")
+OPTIONS = TranslationOptions(decoding="greedy")
 
 
 def pipeline(max_source_tokens: int = 50, *, fold_capitals: bool = False, retry_loops: bool = True) -> TextPipeline:
     tokenizer: Any = FakeTokenizer()
-    codec = SentenceCodec(tokenizer, Capabilities(), fold_capitals=fold_capitals)
-    return TextPipeline(codec, max_source_tokens, 50, retry_loops=retry_loops)
+    reader = SentenceReader(tokenizer, Capabilities(), fold_capitals=fold_capitals)
+    return TextPipeline(reader, max_source_tokens, 50, retry_loops=retry_loops)
 
 
-def prepare(text: str, **settings: Any) -> TextPlan:
-    plan = pipeline(**settings).prepare(text, "en", "de", OPTIONS)
-    assert isinstance(plan, TextPlan)
-    return plan
+def prepare(text: str, **settings: Any) -> Plan:
+    return pipeline(**settings).prepare(text, "en", "de", OPTIONS)
 
 
 def answer(text: str, score: float | None = None) -> Hypothesis:
@@ -52,7 +52,7 @@ def test_a_plan_has_a_request_for_each_sentence_with_a_letter() -> None:
     plan = prepare("One. 42. Two.")
     assert [request.key for request in plan.pending] == [0, 1]
     assert [request.source_ids for request in plan.pending] == [[2, *map(ord, text), 3] for text in ("One.", "Two.")]
-    assert {(request.options, request.forced_ids) for request in plan.pending} == {(OPTIONS, (ord("d"),))}
+    assert {(request.options, request.forced_ids) for request in plan.pending} == {(OPTIONS.for_decoding, (ord("d"),))}
 
 
 def test_a_blank_text_has_nothing_pending_and_is_complete() -> None:
@@ -95,7 +95,7 @@ def test_a_repetition_loop_is_pending_once_more_with_a_guard() -> None:
     loop = answer("no no no no")
     plan.settle([answer("eins."), loop])
     (retry,) = plan.pending
-    assert (retry.key, retry.options) == (1, guarded(OPTIONS))
+    assert (retry.key, retry.options) == (1, guarded(OPTIONS.for_decoding))
     plan.settle([loop])
     assert not plan.pending
     assert plan.complete().text == "EINS. NO NO NO NO"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality
 from model.text.glossary import GlossaryTerm
 from model.text.symbols import Span, Symbol
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.translation.capabilities import Capabilities
-from model.translation.reading import SentenceCodec, SourceSentence
+from model.translation.options import TranslationOptions
+from model.translation.reading import SentenceReader, SourceSentence
+from model.translation.writing import SentenceWriter
 
 TEXT = [
     "the red cat sees the old dog.",
@@ -24,8 +25,11 @@ ALL = Capabilities(placeholders=16, formality=("de",), glossary=True)
 PAIR = ("en", "de")
 
 
-def codec(capabilities: Capabilities = ALL, *, fold_capitals: bool = False) -> SentenceCodec:
-    return SentenceCodec(TOKENIZER, capabilities, fold_capitals=fold_capitals)
+WRITER = SentenceWriter(TOKENIZER)
+
+
+def reader(capabilities: Capabilities = ALL, *, fold_capitals: bool = False) -> SentenceReader:
+    return SentenceReader(TOKENIZER, capabilities, fold_capitals=fold_capitals)
 
 
 def read(
@@ -35,8 +39,8 @@ def read(
     capabilities: Capabilities = ALL,
     fold_capitals: bool = False,
 ) -> SourceSentence:
-    options = DecodingOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
-    one = codec(capabilities, fold_capitals=fold_capitals)
+    options = TranslationOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
+    one = reader(capabilities, fold_capitals=fold_capitals)
     return one.read(text, 0, len(text), one.protected_spans(text, "auto"), options, PAIR)
 
 
@@ -62,8 +66,8 @@ def test_for_a_model_without_placeholders_spans_are_taken_out() -> None:
 
 
 def test_only_models_with_placeholders_protect_what_they_do_not_know_if_nothing_is_to_be_protected() -> None:
-    assert codec(Capabilities()).protected_spans("the 猫 {x}.", "none") == []
-    assert codec().protected_spans("the 猫 {x}.", "none") == [(4, 9)], "braces have no piece here"
+    assert reader(Capabilities()).protected_spans("the 猫 {x}.", "none") == []
+    assert reader().protected_spans("the 猫 {x}.", "none") == [(4, 9)], "braces have no piece here"
 
 
 def test_spans_beyond_the_number_of_placeholders_are_taken_out() -> None:
@@ -71,7 +75,7 @@ def test_spans_beyond_the_number_of_placeholders_are_taken_out() -> None:
     sentence = read(text)
     assert pieces(sentence).replace(" ", "") == "<2de>see" + "".join(f"<ph{k}>" for k in range(16)) + "dog</s>"
     assert (len(sentence.protected), len(sentence.once_ids)) == (20, 16)
-    spans = codec().source_offsets(text, sentence, PAIR)
+    spans = reader().source_offsets(sentence)
     assert text[slice(*spans[17])] == "{x}", "the last placeholder"
     assert text[spans[-4][0] : spans[-2][1]].endswith("dog")
 
@@ -93,7 +97,7 @@ def test_a_model_without_glossary_reads_the_sentence_alone_and_the_term_is_remem
 def test_alignment_is_asked_where_a_translation_lacks_a_term(capabilities: Capabilities) -> None:
     one = read("the cat sees the cat.", ("cat", "Katze"), capabilities=capabilities)
     for answer, lacks in (("die Katze sieht Katzen.", False), ("die Katze sieht sie.", True), ("der Hund.", True)):
-        assert codec(capabilities).needs_attention(one, TOKENIZER.encode_target(answer)) is lacks
+        assert WRITER.needs_attention(one, TOKENIZER.encode_target(answer)) is lacks
 
 
 def test_the_form_of_address_stands_behind_the_language() -> None:
@@ -101,12 +105,12 @@ def test_the_form_of_address_stands_behind_the_language() -> None:
 
 
 def test_a_form_of_address_that_the_model_cannot_be_told_is_refused() -> None:
-    codec().check(DecodingOptions(formality="formal"), "de-AT")
-    codec().check(DecodingOptions(), "en")
+    ALL.check_formality("formal", "de-AT")
+    ALL.check_formality(None, "en")
     with pytest.raises(UnsupportedFormality, match="only for translations into de"):
-        codec().check(DecodingOptions(formality="formal"), "en")
+        ALL.check_formality("formal", "en")
     with pytest.raises(UnsupportedFormality, match="in no language"):
-        codec(Capabilities()).check(DecodingOptions(formality="formal"), "de")
+        Capabilities().check_formality("formal", "de")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_source_offsets_are_one_for_each_token_and_name_its_characters(
 ) -> None:
     terms: list[tuple[str, str]] = sentence_options.get("terms", [])  # type: ignore[assignment]
     sentence = read(text, *terms, formality=sentence_options.get("formality"))  # type: ignore[arg-type]
-    spans = codec().source_offsets(text, sentence, PAIR)
+    spans = reader().source_offsets(sentence)
     assert len(spans) == len(sentence.token_ids)
     for token, (start, end) in zip(TOKENIZER.pieces(sentence.token_ids), spans, strict=True):
         plain = token.removeprefix("\u2581")
@@ -145,16 +149,16 @@ def test_a_translation_begins_with_a_capital_as_its_source_does(text: str, folds
     sentence, small = read(text, fold_capitals=folds), read(text.lower(), fold_capitals=folds)
     answer = TOKENIZER.encode_target("see the dog")[:-1]
     first = "S" if folds else "s"
-    assert codec().write(text, sentence, answer).startswith(f"{first}ee the dog")
-    assert codec().write_with_offsets(text, sentence, answer, None, []).text.startswith(f"{first}ee the dog")
-    assert codec().write(text, small, answer).startswith("see the dog")
+    assert WRITER.write(sentence, answer).startswith(f"{first}ee the dog")
+    assert WRITER.write_with_offsets(sentence, answer, None, []).text.startswith(f"{first}ee the dog")
+    assert WRITER.write(small, answer).startswith("see the dog")
 
 
 def test_a_word_behind_a_protected_span_keeps_its_small_letter() -> None:
     text = "See 猫 the dog."
     sentence = read(text, fold_capitals=True)
     answer = [sentence.once_ids[0], *TOKENIZER.encode_target("see the dog")[:-1]]
-    assert codec().write(text, sentence, answer) == "猫 see the dog"
+    assert WRITER.write(sentence, answer) == "猫 see the dog"
 
 
 @pytest.mark.parametrize("span", ["猫", "{x}"])
@@ -164,7 +168,7 @@ def test_capitals_are_judged_and_folded_outside_of_protected_spans(span: str) ->
     assert sentence.in_capitals
     assert pieces(sentence).replace(" ", "") == "<2de>See<ph0>theolddog</s>"
     answer = TOKENIZER.encode_target("Hund")[:-1]
-    assert codec().write(text, sentence, [*answer, sentence.once_ids[0]]) == f"HUND {span}"
+    assert WRITER.write(sentence, [*answer, sentence.once_ids[0]]) == f"HUND {span}"
 
 
 def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> None:
@@ -173,25 +177,25 @@ def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> Non
     first, second = sentence.once_ids
     token_ids = TOKENIZER.encode_target_parts([Symbol("<ph1>"), " sieht ", Symbol("<ph0>"), "."])[:-1]
     assert {first, second} <= set(token_ids)
-    found = codec().write_with_offsets(text, sentence, token_ids, None, [])
+    found = WRITER.write_with_offsets(sentence, token_ids, None, [])
     assert found.text == "😀 sieht 猫."
     assert [found.text[slice(*span)] for span in found.spans] == ["猫", "😀"]
     assert len(found.tokens) == len(token_ids)
-    assert codec().write(text, sentence, token_ids) == found.text
+    assert WRITER.write(sentence, token_ids) == found.text
 
 
 def test_repeated_punctuation_at_the_end_comes_back() -> None:
     sentence = read("the red cat!!!")
     for answer in ("die rote Katze!", "die rote Katze", "die rote Katze.", "die rote Katze!!!"):
         token_ids = TOKENIZER.encode_target(answer)[:-1]
-        assert codec().write("the red cat!!!", sentence, token_ids) == "die rote Katze!!!"
+        assert WRITER.write(sentence, token_ids) == "die rote Katze!!!"
 
 
 def test_what_a_source_vocabulary_knows_is_translated_although_targets_never_hold_it() -> None:
     sources = learn_tokenizer(["abc cab bca"] * 3, 266, ["de"], normalisation="nfc")
     targets = learn_tokenizer(["xyz zyx"] * 3, 265, [], normalisation="nfc")
     apart = Tokenizer(sources.model_proto, targets.model_proto)
-    assert SentenceCodec(apart, Capabilities(), fold_capitals=False).protected_spans("abc cab", "auto") == []
+    assert SentenceReader(apart, Capabilities(), fold_capitals=False).protected_spans("abc cab", "auto") == []
 
 
 def test_a_term_in_a_sentence_in_capitals_is_read_in_lower_case() -> None:

@@ -12,14 +12,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from model.artifacts.bundle import load_bundle
-from model.decoding.options import MAX_PREFIX_CHARACTERS, DecodingOptions
 from model.errors import EmptySource, InvalidOptions, InvalidPrefix, SeveralSentences
 from model.text.glossary import GlossaryTerm
-from model.translation.plan import Translation
+from model.translation.options import MAX_PREFIX_CHARACTERS, TranslationOptions
+from model.translation.results import Translation
 from model.translator import Translator
 from tests.model.test_protected_translation import SPANS, WORDS, assert_whole, imported_model, told_model
 
-GREEDY = DecodingOptions(decoding="greedy")
+GREEDY = TranslationOptions(decoding="greedy")
 SENTENCE = "red cat sees old dog."
 ANSWER = "rot Katze sieht alt Hund."
 
@@ -45,19 +45,19 @@ def translator(request: pytest.FixtureRequest) -> Translator:
     return found
 
 
-def begin(translator: Translator, text: str, prefix: str, options: DecodingOptions = GREEDY) -> Translation:
+def begin(translator: Translator, text: str, prefix: str, options: TranslationOptions = GREEDY) -> Translation:
     (found,) = translator.translate([text], replace(options, target_prefix=prefix), *translator.manifest.pairs[0])
     return found
 
 
-def to_german(toy: Translator, text: str, prefix: str = "", options: DecodingOptions = GREEDY) -> Translation:
+def to_german(toy: Translator, text: str, prefix: str = "", options: TranslationOptions = GREEDY) -> Translation:
     (found,) = toy.translate([text], replace(options, target_prefix=prefix), "en", "de")
     return found
 
 
-@pytest.mark.parametrize("options", [GREEDY, DecodingOptions(beam_size=3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("options", [GREEDY, TranslationOptions(beam_size=3)], ids=["greedy", "beam"])
 def test_behind_each_beginning_of_its_own_answer_the_model_goes_on_as_it_did(
-    toy: Translator, options: DecodingOptions
+    toy: Translator, options: TranslationOptions
 ) -> None:
     assert to_german(toy, SENTENCE, options=options).text == ANSWER
     for end in (match.end() for match in re.finditer(r"\w+|\.", ANSWER)):
@@ -77,7 +77,7 @@ def test_a_word_that_a_prefix_breaks_off_is_continued(toy: Translator, end: int)
 
 
 def test_alternatives_begin_with_the_prefix_too(translator: Translator) -> None:
-    options = DecodingOptions(beam_size=4, num_hypotheses=4, max_new_tokens=8)
+    options = TranslationOptions(beam_size=4, num_hypotheses=4, max_new_tokens=8)
     found = begin(translator, "red cat {x} sees old dog.", "the {x} dog", options)
     assert len(found.alternatives) == 3
     assert all(
@@ -205,7 +205,7 @@ def test_a_prefix_leaves_room_for_one_more_token(toy: Translator) -> None:
     ("name", "options"),
     [("target_prefix", replace(GREEDY, target_prefix="rot")), ("return_search", replace(GREEDY, return_search=True))],
 )
-def test_what_is_for_one_sentence_needs_one(toy: Translator, name: str, options: DecodingOptions) -> None:
+def test_what_is_for_one_sentence_needs_one(toy: Translator, name: str, options: TranslationOptions) -> None:
     with pytest.raises(SeveralSentences, match=f"2 sentences and {name} is defined for one"):
         to_german(toy, "red cat. old dog.", options.target_prefix, options)
     with pytest.raises(SeveralSentences, match="no sentence with letters"):
@@ -226,7 +226,7 @@ def test_what_is_for_one_sentence_needs_one(toy: Translator, name: str, options:
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, object], reason: str) -> None:
     with pytest.raises(InvalidOptions, match=reason):
-        DecodingOptions(**options)  # type: ignore[arg-type]
+        TranslationOptions(**options)  # type: ignore[arg-type]
 
 
 def test_links_and_words_are_in_characters_of_the_whole_translation(translator: Translator) -> None:
@@ -255,7 +255,7 @@ def test_attention_is_that_of_the_translation_with_the_prefix(toy: Translator) -
         toy.attention(SENTENCE, options, "en", "de", "rot Katze.")
 
 
-@pytest.mark.parametrize("options", [GREEDY, DecodingOptions(beam_size=3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("options", [GREEDY, TranslationOptions(beam_size=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize(
     ("name", "text", "prefix"),
     [
@@ -271,7 +271,7 @@ def test_attention_is_that_of_the_translation_with_the_prefix(toy: Translator) -
     ],
 )
 def test_the_texts_of_candidates_join_to_the_translation(
-    request: pytest.FixtureRequest, name: str, options: DecodingOptions, text: str, prefix: str
+    request: pytest.FixtureRequest, name: str, options: TranslationOptions, text: str, prefix: str
 ) -> None:
     translator: Translator = request.getfixturevalue(name)
     options = replace(options, target_prefix=prefix, return_search=True, return_scores=True, max_new_tokens=12)
@@ -317,7 +317,7 @@ def test_whatever_is_accepted_is_the_beginning(translator: Translator) -> None:
     @given(text=sentences(), prefix=prefixes(), cut=st.integers(1, 60))
     def run(text: str, prefix: str, cut: int) -> None:
         nonlocal accepted
-        options = DecodingOptions(
+        options = TranslationOptions(
             beam_size=2,
             num_hypotheses=2,
             max_new_tokens=10,

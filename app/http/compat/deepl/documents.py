@@ -30,10 +30,10 @@ from app.http.form_body import UploadedFile
 from app.http.state import documents_of, service_of
 from app.serving.model_choice import DETECT
 from app.telemetry.logs import log_fields
-from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedFormality, UnsupportedPair
 from model.languages import plain_code
 from model.text.glossary import Glossary
+from model.translation.options import TranslationOptions
 
 router = APIRouter(route_class=DescribedRoute)
 
@@ -169,7 +169,7 @@ async def _added(request: Request, file: UploadedFile, body: DocumentParameters,
     async def terms(texts: Sequence[str]) -> Glossary:
         return (await stored_terms(request, body, texts)).terms
 
-    options = DecodingOptions(formality=FORMALITY[body.formality])
+    options = TranslationOptions(formality=FORMALITY[body.formality])
     source, target = body.source_lang or DETECT, body.target_lang
     add_document = partial(
         documents_of(request).add,

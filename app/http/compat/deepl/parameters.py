@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from app.http.schemas.requests import TagName, Text, measured, measured_texts
-from model.decoding.options import MAX_TAGS
+from model.translation.options import MAX_TAGS
 
 _MAX_NAME_CHARACTERS = 1_000
 _MAX_GLOSSARIES_AT_ONCE = 5

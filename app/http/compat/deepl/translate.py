@@ -26,13 +26,13 @@ from app.serving.model_choice import DETECT, NO_LANGUAGE
 from app.serving.request import TranslationRequest
 from app.serving.text_job import TranslateResult
 from app.telemetry.logs import log_fields
-from model.decoding.options import DecodingOptions, Formality
 from model.errors import InvalidMarkup, UnsupportedFormality, UnsupportedPair
 from model.languages import plain_code
 from model.text.glossary import Glossary
+from model.translation.options import Formality, TranslationOptions
 
 if TYPE_CHECKING:
-    from model.translation.plan import Translation
+    from model.translation.results import Translation
 
 router = APIRouter(route_class=DescribedRoute)
 
@@ -177,7 +177,7 @@ async def _run(
     request: Request,
     body: TranslateParameters,
     texts: list[str],
-    options: DecodingOptions,
+    options: TranslationOptions,
     within_s: float | None,
 ) -> TranslateResult:
     source, target = body.source_lang or DETECT, body.target_lang
@@ -188,8 +188,8 @@ async def _run(
         raise not_supported("target_lang") from None
 
 
-def _options(body: TranslateParameters, terms: Glossary, formality: Formality | None) -> DecodingOptions:
-    return DecodingOptions(
+def _options(body: TranslateParameters, terms: Glossary, formality: Formality | None) -> TranslationOptions:
+    return TranslationOptions(
         formality=formality,
         glossary=terms,
         format=body.tag_handling or "text",

@@ -21,7 +21,7 @@ from app.http.middleware import release_body
 from app.http.state import documents_of
 from app.settings import Settings
 from app.telemetry.logs import log_fields
-from model.decoding.options import DecodingOptions
+from model.translation.options import TranslationOptions
 
 FILES_DISABLED = "Files translation are disabled on this server."
 """LibreTranslate's words."""
@@ -87,7 +87,7 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
     async def add(sender: Sender) -> Document:
         # A repetition has a document of its own: this one is cancelled when its client leaves.
         own = replace(sender, request="")
-        return await documents.add(file.content, file.name, source, target, DecodingOptions(), own)
+        return await documents.add(file.content, file.name, source, target, TranslationOptions(), own)
 
     try:
         document = await metered_document(request, (file, source, target), file.content, add)

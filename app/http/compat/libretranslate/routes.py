@@ -46,9 +46,9 @@ from app.serving.detection import Detection
 from app.serving.request import TranslationRequest
 from app.serving.text_job import TextResult
 from app.telemetry.logs import log_fields
-from model.decoding.options import DecodingOptions
 from model.errors import UnsupportedPair
 from model.languages import LanguagePairs, english_name
+from model.translation.options import TranslationOptions
 
 SUGGESTIONS_DISABLED = "Suggestions are disabled on this server."
 
@@ -91,10 +91,10 @@ async def _translate(
     """The answer of ``/translate`` for two languages."""
     settings = settings_of(request)
     num_hypotheses = asked.num_alternatives + 1
-    options = DecodingOptions(
+    options = TranslationOptions(
         format=asked.format,
         num_hypotheses=num_hypotheses,
-        beam_size=min(max(DecodingOptions().beam_size, num_hypotheses), settings.max_beam_size),
+        beam_size=min(max(TranslationOptions().beam_size, num_hypotheses), settings.max_beam_size),
     )
     try:
         outcome = await service_of(request).translate(

@@ -1,0 +1,198 @@
+"""A text's translation, joined from those of its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from model.decoding.options import Hypothesis
+from model.text.placeholders import TargetSentence
+from model.text.segmentation import join_text
+from model.text.symbols import Span, shifted
+from model.translation.alignment import AlignmentLink, sentence_links
+from model.translation.confidence import Evidence, WordConfidence, word_confidences, word_gains
+from model.translation.reading import SentenceReader, SourceSentence
+from model.translation.results import AnswerKey, SpanUse
+from model.translation.terms import TermUse
+from model.translation.writing import SentenceWriter
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A text to translate.
+
+    Args:
+        text: The text.
+        sentences: Its sentences in order; none for a blank text.
+        spans: Its protected spans.
+        has_marks: Whether markup is placed in its translation, by alignment.
+    """
+
+    text: str
+    sentences: Sequence[SourceSentence]
+    spans: Sequence[Span] = ()
+    has_marks: bool = False
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """The translation of a text. Spans are characters of the text and of its translation.
+
+    Args:
+        text: The translation.
+        links: Its alignment, where sentences have attention weights.
+        spans: The protected spans of the text, in its order.
+        terms: The terms of the glossary in the text.
+        words: The words of the translation, if there is evidence.
+        uncovered: The source words that the translation leaves out, if there is evidence.
+    """
+
+    text: str
+    links: tuple[AlignmentLink, ...] = ()
+    spans: tuple[SpanUse, ...] = ()
+    terms: tuple[TermUse, ...] = ()
+    words: tuple[WordConfidence, ...] = ()
+    uncovered: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True)
+class _WrittenSentence:
+    """The translation of a sentence, and what it was made with.
+
+    Args:
+        sentence: The sentence.
+        source_spans: The characters of the sentence that each source token covers.
+        target: The translation.
+        target_start: Index of its first character in the translated text.
+        rows: Attention weights, if there are any.
+        uses: The terms in the sentence, in characters of the sentence and of its translation.
+    """
+
+    sentence: SourceSentence
+    source_spans: Sequence[Span]
+    target: TargetSentence
+    target_start: int
+    rows: Tensor | None
+    uses: Sequence[TermUse]
+
+    def links(self) -> Iterator[AlignmentLink]:
+        """Its alignment, in characters of the texts."""
+        if self.rows is not None:
+            yield from sentence_links(
+                self.rows, self.source_spans, self.target.tokens, self.sentence.start, self.target_start
+            )
+
+    def span_uses(self) -> Iterator[SpanUse]:
+        """Its protected spans, in characters of the texts."""
+        target = self.target
+        for span, place, restored in zip(self.sentence.protected, target.spans, target.restored, strict=True):
+            yield SpanUse(shifted(span, self.sentence.start), shifted(place, self.target_start), restored)
+
+
+class TextWriter:
+    """Joins the answers to a text's sentences.
+
+    Args:
+        text: The text.
+        sentences: Its sentences as they were decoded.
+        first: Index of the first of them in the plan.
+        reader: What encoded them.
+    """
+
+    def __init__(
+        self, text: SourceText, sentences: Sequence[SourceSentence], first: int, reader: SentenceReader
+    ) -> None:
+        self._text = text
+        self._sentences = sentences
+        self._indices = range(first, first + len(sentences))
+        self._reader = reader
+        self._writer = SentenceWriter(reader.tokenizer)
+
+    def write(
+        self,
+        answers: Sequence[Hypothesis],
+        rank: int,
+        attention: Mapping[AnswerKey, Tensor],
+        evidence: Sequence[Evidence] | None = None,
+        *,
+        detailed: bool = False,
+        coverage_bound: float = 0.0,
+    ) -> WrittenText:
+        """Join the answers of one rank to all sentences of the plan.
+
+        Args:
+            answers: The answers.
+            rank: Their rank.
+            attention: Attention weights of answers.
+            evidence: What the model says about each answer, if a confidence is requested.
+            detailed: Whether more than the text is requested. Texts with attention are written with details, too.
+            coverage_bound: A source word is uncovered if the translation makes it more probable by less, in nats.
+        """
+        chosen = [answers[index].token_ids for index in self._indices]
+        if not detailed and not any((index, rank) in attention for index in self._indices):
+            return WrittenText(self._joined(list(map(self._writer.write, self._sentences, chosen))))
+        written = self._written_sentences(chosen, [attention.get((index, rank)) for index in self._indices])
+        words: list[WordConfidence] = []
+        uncovered: list[Span] = []
+        if evidence is not None:
+            for one, index in zip(written, self._indices, strict=True):
+                words += word_confidences(evidence[index], one.target.text, one.target.tokens, one.target_start)
+            uncovered = [span for span, gain in self.source_gains(evidence) if gain < coverage_bound]
+        return WrittenText(
+            self._joined([one.target.text for one in written]),
+            tuple(link for one in written for link in one.links()),
+            self._span_uses(written),
+            tuple(use.moved(one.sentence.start, one.target_start) for one in written for use in one.uses),
+            tuple(words),
+            tuple(uncovered),
+        )
+
+    def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
+        """The words of the text, and how much more probable the translation makes each of them, in nats.
+
+        Args:
+            evidence: What the model says about each sentence of the plan; without gains there are no words.
+        """
+        return [
+            gain
+            for index, sentence, source_spans in zip(self._indices, self._sentences, self._source_spans, strict=True)
+            for gain in word_gains(evidence[index], sentence.text, source_spans, sentence.start)
+        ]
+
+    @cached_property
+    def _source_spans(self) -> list[list[Span]]:
+        """For each sentence, the characters that each of its tokens covers."""
+        return list(map(self._reader.source_offsets, self._sentences))
+
+    def _joined(self, translations: Sequence[str]) -> str:
+        return join_text(self._text.text, self._sentences, translations)
+
+    def _written_sentences(
+        self, answers: Sequence[Sequence[int]], rows: Sequence[Tensor | None]
+    ) -> list[_WrittenSentence]:
+        written: list[_WrittenSentence] = []
+        position = source_end = 0
+        each = zip(self._sentences, self._source_spans, answers, rows, strict=True)
+        for sentence, source_spans, token_ids, weights in each:
+            position += sentence.start - source_end
+            target, uses = self._writer.write_with_terms(sentence, token_ids, weights, source_spans)
+            written.append(_WrittenSentence(sentence, source_spans, target, position, weights, uses))
+            position += len(target.text)
+            source_end = sentence.end
+        return written
+
+    def _span_uses(self, written: Sequence[_WrittenSentence]) -> tuple[SpanUse, ...]:
+        """The protected spans of the text in the translation."""
+        uses = {use.source: use for one in written for use in one.span_uses()}
+        # Spans outside of sentences move with the sentence before them.
+        ends = [(0, 0)] + [(one.sentence.end, one.target_start + len(one.target.text)) for one in written]
+        index = 0
+        for start, end in self._text.spans:
+            while index + 1 < len(ends) and ends[index + 1][0] <= start:
+                index += 1
+            by = ends[index][1] - ends[index][0]
+            uses.setdefault((start, end), SpanUse((start, end), shifted((start, end), by), restored=False))
+        return tuple(uses[span] for span in self._text.spans)

@@ -1,0 +1,123 @@
+"""The results of translation: of a text or document, of a sentence, and what is needed to complete them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.decoding.options import FinishReason
+from model.text.symbols import Span
+from model.translation.alignment import AlignmentLink
+from model.translation.confidence import Confidence
+from model.translation.search_trace import WrittenSearch
+from model.translation.terms import TermUse
+
+AnswerKey = tuple[int, int]
+"""The index of a sentence in its text, and the rank of an answer: 0 for the best, k for the k-th alternative."""
+
+
+@dataclass(frozen=True)
+class SpanUse:
+    """A protected span of a text, and its place in the translation.
+
+    Args:
+        source: Characters of the source text.
+        target: Characters of the translation; they are equal to those of the source, but for the tags and character
+            references in a span of a document.
+        restored: Whether the model did not write it, and its place was found by alignment.
+    """
+
+    source: Span
+    target: Span
+    restored: bool
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """An alternative translation of a text.
+
+    Args:
+        text: The translation.
+        score: Its score, if scores were requested.
+        finish_reason: As in :class:`Translation`.
+    """
+
+    text: str
+    score: float | None
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated text.
+
+    Args:
+        text: The translation, with the line breaks, indentation and blank lines of the source.
+        source: Language of the source.
+        target: Language of the translation.
+        finish_reason: ``length`` if any sentence was cut at ``max_new_tokens``, else ``stop``.
+        score: Mean of the sentences' scores, weighted by their tokens; None unless requested.
+        alternatives: The k-th alternative joins the k-th hypotheses of the sentences.
+        alignment: Links in the order of the translation; None unless requested.
+        num_source_tokens: Number of tokens of all sentences, without markers.
+        num_target_tokens: Number of tokens of the best hypotheses.
+        confidence: How sure the model is of it; None unless requested.
+        integrity: The protected spans of the text, in its order; None for a text without.
+        glossary: The terms of the glossary in the text; None without a glossary.
+        search: The candidates of the search for the translation of its only sentence; None unless requested.
+        num_sentences: Number of sentences that were decoded.
+    """
+
+    text: str
+    source: str
+    target: str
+    finish_reason: FinishReason
+    score: float | None
+    alternatives: tuple[Alternative, ...]
+    alignment: tuple[AlignmentLink, ...] | None
+    num_source_tokens: int
+    num_target_tokens: int
+    confidence: Confidence | None = None
+    integrity: tuple[SpanUse, ...] | None = None
+    glossary: tuple[TermUse, ...] | None = None
+    search: WrittenSearch | None = None
+    num_sentences: int = 0
+
+
+@dataclass(frozen=True)
+class AttendedSentence:
+    """A sentence and its answer, whose attention weights are needed.
+
+    Args:
+        index: The index of the sentence in its text.
+        rank: 0 for the best answer, k for the k-th alternative.
+        source_ids: Its token ids, markers included.
+        forced_ids: Tokens between the start token and the answer.
+        answer_ids: Token ids of the answer, without the end token.
+    """
+
+    index: int
+    rank: int
+    source_ids: Sequence[int]
+    forced_ids: Sequence[int]
+    answer_ids: Sequence[int]
+
+    @property
+    def key(self) -> AnswerKey:
+        """The key of its attention weights."""
+        return self.index, self.rank
+
+
+@dataclass(frozen=True)
+class TranslatedSentence:
+    """A sentence of a text and its translation.
+
+    Args:
+        source: Characters of the text.
+        text: The translation, without the markup of a document.
+        finish_reason: As in :class:`Translation`.
+    """
+
+    source: Span
+    text: str
+    finish_reason: FinishReason

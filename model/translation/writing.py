@@ -1,0 +1,210 @@
+"""From the output of a model to the characters of a sentence's translation.
+
+Protected spans stand where the model wrote their placeholders. Spans without one, unusual whitespace and the glossary
+terms that the model did not write are placed by alignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from model.text.case_folding import in_capitals, index_to_capitalise, spans_in_capitals
+from model.text.glossary import places_of
+from model.text.layout import start_of_ending
+from model.text.placeholders import (
+    Place,
+    ProtectedSpan,
+    TargetPrefix,
+    TargetSentence,
+    after_tokens,
+    describe_spans,
+    restore_spans,
+    with_inserted,
+    written_at,
+)
+from model.text.symbols import Span, Symbol, placeholder
+from model.text.tokenizer import TargetText, TextTokenizer, Tokenizer
+from model.translation.alignment import place_of
+from model.translation.reading import SourceSentence
+from model.translation.terms import TermUse, find_uses, put_terms
+
+
+class SentenceWriter:
+    """Writes the translations of sentences from the output of one model.
+
+    Args:
+        tokenizer: The model's tokenizer.
+    """
+
+    def __init__(self, tokenizer: TextTokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def needs_attention(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
+        """Whether attention weights are needed to put spans or terms into a translation.
+
+        Args:
+            sentence: A sentence.
+            token_ids: The output of the model.
+        """
+        if sentence.spaces or (sentence.terms and self._lacks_a_term(sentence, token_ids)):
+            return True
+        if not sentence.protected:
+            return False
+        return len(sentence.once_ids) < len(sentence.protected) or not set(sentence.once_ids).issubset(token_ids)
+
+    def write(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
+        """The translation of a sentence; the positions of spans that the model did not write are in proportion.
+
+        Args:
+            sentence: The sentence.
+            token_ids: The output of the model.
+        """
+        if sentence.protected or sentence.spaces or sentence.ending or sentence.prefix:
+            return self.write_with_offsets(sentence, token_ids, None, []).text
+        answer = self.tokenizer.decode(token_ids)
+        if sentence.in_capitals:
+            return in_capitals(answer)
+        first = index_to_capitalise(answer) if sentence.begins_sentence else None
+        return answer if first is None else _with_capital(answer, first)
+
+    def write_with_terms(
+        self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
+    ) -> tuple[TargetSentence, list[TermUse]]:
+        """As :meth:`write_with_offsets`, with the terms that it lacks in place of the words aligned with them.
+
+        Args:
+            sentence: The sentence.
+            token_ids: The output of the model.
+            rows: Attention weights, (target tokens, source tokens); None if none are needed.
+            source_spans: The characters of the sentence that each source token covers, if there are rows.
+        """
+        target = self.write_with_offsets(sentence, token_ids, rows, source_spans)
+        terms = sentence.terms
+        if not terms:
+            return target, []
+        if rows is None:
+            return target, find_uses(terms, target)
+        if sentence.in_capitals:
+            terms = tuple(replace(term, target=in_capitals(term.target)) for term in terms)
+        num_given = len(sentence.prefix.text) if sentence.prefix else 0
+        return put_terms(terms, target, rows, source_spans, num_given)
+
+    def write_with_offsets(
+        self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
+    ) -> TargetSentence:
+        """As :meth:`write`, with the characters that each token covers and the positions of the protected spans.
+
+        Args:
+            sentence: The sentence.
+            token_ids: The output of the model.
+            rows: Attention weights, (target tokens, source tokens), if :meth:`needs_attention`.
+            source_spans: The characters of the sentence that each source token covers, if there are rows.
+        """
+        parts = self._with_missing(sentence, token_ids, rows, source_spans)
+        translation = _restored(parts, sentence, len(sentence.protected))
+        if sentence.begins_sentence and not sentence.prefix:
+            first = index_to_capitalise(translation.text, translation.spans)
+            if first is not None:
+                translation = replace(translation, text=_with_capital(translation.text, first))
+        return _with_ending(translation, sentence.ending, sentence.prefix)
+
+    def write_beginning(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
+        """What the first tokens of a translation are written as, to compare with that of one token more.
+
+        Nothing is placed by alignment, and a prefix may be written as the model would write it.
+
+        Args:
+            sentence: The sentence.
+            token_ids: The first tokens of the output, those of its prefix included.
+        """
+        if sentence.protected or sentence.spaces:
+            parts = after_tokens(self.parts(sentence, token_ids), len(sentence.prefix_ids))
+            text = _restored(parts, sentence, 0).text
+        else:
+            text = self.tokenizer.decode(token_ids)  # a search has thousands of these
+            text = in_capitals(text) if sentence.in_capitals else text
+        return text.rstrip("\ufffd")  # a character of which some bytes are still missing
+
+    def parts(self, sentence: SourceSentence, token_ids: Sequence[int]) -> list[Place | TargetText]:
+        """The texts and placeholders that a model wrote.
+
+        Args:
+            sentence: The sentence.
+            token_ids: The output of the model, or the first tokens of it.
+        """
+        if sentence.once_ids and isinstance(self.tokenizer, Tokenizer):
+            numbers = {placeholder(number): number for number in range(len(sentence.once_ids))}
+            return [
+                Place(numbers[part.name], written=True) if isinstance(part, Symbol) else part
+                for part in self.tokenizer.decode_parts(token_ids)
+            ]
+        if not token_ids:
+            return []
+        answer, spans = self.tokenizer.decode_with_offsets(token_ids)
+        return [TargetText(answer, tuple(spans), begins_word=True)]
+
+    def _lacks_a_term(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
+        terms = (term.target for term in sentence.terms)
+        return None in places_of(self.tokenizer.decode(token_ids), terms)
+
+    def _with_missing(
+        self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
+    ) -> list[Place | TargetText]:
+        """What the model wrote behind the prefix, with other protected spans and whitespace placed by alignment."""
+        num_given = len(sentence.prefix_ids)
+        spans = [*sentence.protected, *sentence.spaces]
+        parts = self.parts(sentence, token_ids)
+        written = dict(written_at(parts))
+        parts = after_tokens(parts, num_given)
+        missing = set(range(len(spans))).difference(written.values(), sentence.prefix.spans if sentence.prefix else ())
+        if not missing:
+            return parts
+        answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
+        known = {token: spans[number][0] for token, number in written.items()}
+        places: list[tuple[int, int]] = []
+        for number in missing:
+            is_space = number >= len(sentence.protected)
+            first = 0 if is_space else num_given
+            token = place_of(rows, sentence.text, source_spans, answer, target_spans, spans[number][0], known, first)
+            # Whitespace at the ends of a translation would not be inside it, and a prefix has its own.
+            if not is_space or max(num_given, 1) <= token < len(target_spans):
+                places.append((token - num_given, number))
+        return with_inserted(parts, sorted(places))
+
+
+def _with_capital(text: str, index: int) -> str:
+    """A text with a capital at an index."""
+    return text[:index] + text[index].upper() + text[index + 1 :]
+
+
+def _restored(parts: Sequence[Place | TargetText], sentence: SourceSentence, num_protected: int) -> TargetSentence:
+    """Texts behind the prefix of a sentence, in capitals if it is, with its protected spans and unusual whitespace.
+
+    Args:
+        parts: Texts, and the positions of spans.
+        sentence: The sentence.
+        num_protected: Number of the first protected spans whose positions are returned; all of these have one.
+    """
+    if sentence.in_capitals:
+        parts = [_in_capitals(part) if isinstance(part, TargetText) else part for part in parts]
+    spaces = [ProtectedSpan(sentence.text[slice(*space)]) for space in sentence.spaces]
+    spans = [*describe_spans(sentence.text, sentence.protected), *spaces]
+    return restore_spans(parts, spans, num_protected, sentence.prefix)
+
+
+def _in_capitals(run: TargetText) -> TargetText:
+    return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
+
+
+def _with_ending(translation: TargetSentence, ending: str, prefix: TargetPrefix | None) -> TargetSentence:
+    """A translation with the repeated punctuation of its source at its end, unless its prefix has other punctuation."""
+    text = translation.text
+    start = start_of_ending(text)
+    if not ending or text[start:] == ending or any(end > start for _, end in translation.spans):
+        return translation
+    if prefix is not None and not ending.startswith(prefix.text[start:]):
+        return translation
+    return translation.with_replaced(start, len(text), ending)
