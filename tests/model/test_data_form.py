@@ -36,7 +36,7 @@ from model.decoding.options import DecodingOptions
 from model.decoding.shortlist import Limits, Shortlist
 from model.errors import ArtifactError, ConfigError, ModelError
 from model.network.quantised import int8_is_supported
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.translator import Translator
 
 PRECISIONS: list[Precision] = ["float32", "float16", "bfloat16", *(["int8"] if int8_is_supported() else [])]  # type: ignore[list-item]

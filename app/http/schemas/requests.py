@@ -39,7 +39,7 @@ from model.decoding.options import (
     TextFormat,
 )
 from model.network.heads import AttentionHead, AttentionKind
-from model.process.digests import is_digest
+from model.process.files import is_digest
 from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
 

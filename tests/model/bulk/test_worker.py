@@ -11,7 +11,7 @@ from model.bulk.rows import PlacedRow
 from model.bulk.worker import Worker
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.translator import Translator
 from tests.model.bulk.streams import a_job
 
