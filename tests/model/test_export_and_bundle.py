@@ -111,7 +111,7 @@ def test_a_folder_that_is_not_writable_is_named(toy_checkpoint: Path, tmp_path: 
 
 
 def test_a_missing_bundle_is_named_with_the_command_that_makes_one(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"no bundle at .*nowhere\.pt.*model export"):
+    with pytest.raises(ArtifactError, match=r"no bundle at .*nowhere\.pt.*verso export"):
         load_bundle(tmp_path / "nowhere.pt")
 
 
