@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from app.errors import SettingsError
 from model.decoding.native.compiler import SET_NAMES
-from model.process.digests import is_digest
+from model.process.files import is_digest
 
 ENV_PREFIX = "VERSO_"
 

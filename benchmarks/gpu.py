@@ -37,7 +37,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -48,7 +48,6 @@ from model.decoding.batch import decode_all
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.sentence import DecodingRequest
-from model.decoding.slots.choice import SlotStepModel
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
 from model.importing.importer import import_checkpoint
@@ -167,8 +166,9 @@ class Verso:
         longest, policy = bundle.manifest.max_target_tokens, bundle.manifest.policy
         self._slots: SlotModel | None = None
         if way != "cohort":
-            module = cast(SlotStepModel, bundle.module)  # made by this release, so it has step_slots
-            self._slots = SlotModel(module, bundle.tokenizer, longest, bundle.device, policy, graphs=way == "graphs")
+            self._slots = SlotModel(
+                bundle.module, bundle.tokenizer, longest, bundle.device, policy, graphs=way == "graphs"
+            )
 
     def cohort(self, width: int) -> Any:
         """An empty cohort."""

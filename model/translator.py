@@ -1,13 +1,12 @@
-"""Text in, translation out: one loaded bundle and everything that can be asked of it, without HTTP."""
+"""Text in, translation out: a loaded bundle and everything it supports, without HTTP."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,15 +16,14 @@ from model.artifacts.bundle import Bundle, load_bundle
 from model.artifacts.data_form import assemble
 from model.artifacts.manifest import Manifest
 from model.artifacts.script import compile_model
-from model.artifacts.scripted import ScriptedModel
 from model.decoding.backend import Backend, ModelToDecode, NativeBackend, SlotBackend, choose_backend
-from model.decoding.batch import Progress, decode_all
+from model.decoding.batch import decode_in_order
 from model.decoding.cohort import Cohort
 from model.decoding.graph_check import check_graphs
 from model.decoding.native.packed import NativeModel
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.policy import DecodingPolicy
-from model.decoding.sentence import DecodingRequest, Finished
+from model.decoding.sentence import DecodingRequest
 from model.decoding.slots.model import SlotModel
 from model.errors import (
     ArtifactError,
@@ -43,6 +41,7 @@ from model.network.padding import pad
 from model.network.steps import attention_steps
 from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
+from model.process.progress import Progress, no_progress
 from model.process.threads import available_threads
 from model.text.tokenizer import Tokenizer
 from model.translation.capabilities import Capabilities
@@ -58,8 +57,8 @@ from model.translation.search_trace import WrittenSearch
 _MAX_BATCH_TOKENS = 8192
 """Rows times longest source of sentences that decode together, on few threads."""
 
-_TOKENS_OF_A_ROW = 32
-"""Of so many rows that this is more."""
+_MIN_TOKENS_PER_ROW = 32
+"""The batch's token budget is at least this times its rows."""
 
 _WARM_UP_TOKENS = 4
 """Tokens of each answer of the warm-up, where nothing depends on their number."""
@@ -73,23 +72,23 @@ def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
     policy, tokenizer = bundle.manifest.policy, bundle.tokenizer
     if not capabilities.placeholders or not isinstance(tokenizer, Tokenizer):
         return policy
-    return replace(policy, forbidden=(*policy.never_generated(tokenizer.never_generated), *tokenizer.byte_ids))
+    return replace(policy, forbidden=(*policy.suppressed_ids(tokenizer.never_generated), *tokenizer.byte_ids))
 
 
-def _let_network_go(bundle: Bundle, packed: NativeModel) -> None:
-    """Keep the weights in memory once, packed: torch's network is made of them again when something needs it.
+def _drop_torch_weights(bundle: Bundle, packed: NativeModel) -> None:
+    """Free torch's copy of the weights; rebuild it from the packed weights on demand.
 
-    It is made as TorchScript, which computes without Python: else each of its thousand operations gives Python's lock
-    away, and may wait for it beside a thread that is busy with Python.
+    It is rebuilt as TorchScript, which computes without Python. Otherwise each of its thousand operations would release
+    Python's lock, and might wait for it while another thread is busy with Python.
     """
     precision = packed.precision
     if precision is None:
         return
     config, pad_id = ModelConfig.from_dict(bundle.manifest.architecture), bundle.tokenizer.pad_id
 
-    def make() -> ScriptedModel:
+    def make() -> Transformer:
         network = assemble(config, precision, pad_id, lambda name, dtype, shape: packed.weight(name))
-        return compile_model(cast(Transformer, network))
+        return compile_model(network)
 
     bundle.network.leave_memory(make)
 
@@ -99,11 +98,6 @@ def _computing() -> Iterator[None]:
     """Without what torch keeps for gradients, and without TorchScript's optimiser, which takes longer than it saves."""
     with torch.inference_mode(), optimized_execution(False):
         yield
-
-
-def _unseen(finished: Iterable[Finished], total: int) -> Iterable[Finished]:
-    """A progress that shows nothing."""
-    return finished
 
 
 @dataclass(frozen=True)
@@ -174,7 +168,7 @@ class Translator:
         self._bundle = bundle
         self._tokenizer = bundle.tokenizer
         self.capabilities = Capabilities.from_dict(manifest.capabilities)
-        """What the model can be told."""
+        """The options that the model supports."""
         model = ModelToDecode(
             bundle.module,
             bundle.tokenizer,
@@ -188,7 +182,7 @@ class Translator:
         self._graphs_are_checked = False
         self.backend: Backend = choose_backend(model, native=native, slots=slots, isa=isa, graphs=graphs)
         if isinstance(self.backend, NativeBackend):
-            _let_network_go(bundle, self.backend.packed)
+            _drop_torch_weights(bundle, self.backend.packed)
         self.pipeline = TextPipeline(
             SentenceReader(bundle.tokenizer, self.capabilities, fold_capitals=manifest.fold_capitals),
             manifest.max_source_tokens,
@@ -230,9 +224,7 @@ class Translator:
         torch.set_num_threads(num_threads or available_threads())
         bundle = load_bundle(Path(path), device, sha256)
         if shortlist and bundle.shortlist is None:
-            raise ArtifactError(
-                f"{path} has no vocabulary shortlist; make one with 'python -m model shortlist --model {path}'."
-            )
+            raise ArtifactError(f"{path} has no vocabulary shortlist; make one with 'verso shortlist --model {path}'.")
         return cls(bundle, native=native, shortlist=shortlist, isa=isa, graphs=graphs)
 
     @property
@@ -275,7 +267,7 @@ class Translator:
         *,
         return_alignment: bool = False,
         return_confidence: bool = False,
-        progress: Progress = _unseen,
+        progress: Progress = no_progress,
     ) -> list[Translation]:
         """Translate texts of any length; sentences of all of them share batches.
 
@@ -369,7 +361,7 @@ class Translator:
         """An empty cohort for sentences of this beam width."""
         return self.backend.cohort(width)
 
-    def decode(self, plans: Sequence[Plan], progress: Progress = _unseen) -> None:
+    def decode(self, plans: Sequence[Plan], progress: Progress = no_progress) -> None:
         """Decode what texts have pending until nothing is.
 
         Args:
@@ -524,7 +516,7 @@ class Translator:
     def check_graphs(self, widths: Sequence[int]) -> None:
         """Check that CUDA graphs, if the model has any, give the right results; without them if they do not.
 
-        The first translation does it if nobody has.
+        Otherwise the first translation does it.
 
         Args:
             widths: Beam widths to expect.
@@ -583,7 +575,7 @@ class Translator:
         give_back_freed_memory(self.device)
 
     def prepare_attention(self) -> None:
-        """Make what :meth:`attention` needs and is not in memory, so that it need not. Any thread may call it."""
+        """Rebuild the torch network now, so that :meth:`attention` does not wait. Any thread may call it."""
         self._bundle.network.get()
 
     def tidy(self) -> None:
@@ -593,7 +585,7 @@ class Translator:
         """
         self._bundle.network.tidy()
 
-    def _decode(self, requests: Sequence[DecodingRequest], progress: Progress = _unseen) -> list[Hypothesis]:
+    def _decode(self, requests: Sequence[DecodingRequest], progress: Progress = no_progress) -> list[Hypothesis]:
         """The answers to requests of one width, in order.
 
         Raises:
@@ -601,16 +593,15 @@ class Translator:
         """
         if requests and not self._graphs_are_checked:
             self.check_graphs(sorted({1, requests[0].options.width}))
-        numbered = [replace(request, key=number) for number, request in enumerate(requests)]
-        max_rows = self.backend.max_rows(numbered[0].options.width) if numbered else 1
-        max_tokens = max(_MAX_BATCH_TOKENS, _TOKENS_OF_A_ROW * max_rows)
-        decoding = decode_all(self.cohort, numbered, max_batch_tokens=max_tokens, max_rows=max_rows)
-        finished = progress(decoding, len(numbered))
+        max_rows = self.backend.max_rows(requests[0].options.width) if requests else 1
+        max_tokens = max(_MAX_BATCH_TOKENS, _MIN_TOKENS_PER_ROW * max_rows)
         answers: list[Hypothesis] = []
-        for one in sorted(finished, key=lambda one: one.key):
-            if one.hypothesis is None:
-                raise one.error or DecodingError("The model gave no hypothesis.")
-            answers.append(one.hypothesis)
+        for outcome in decode_in_order(
+            self.cohort, requests, progress=progress, max_batch_tokens=max_tokens, max_rows=max_rows
+        ):
+            if outcome.hypothesis is None:
+                raise outcome.error or DecodingError("The model gave no hypothesis.")
+            answers.append(outcome.hypothesis)
         return answers
 
     def _attend(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
@@ -626,8 +617,7 @@ class Translator:
     def _steps(self, source: list[int], target: list[int], head: AttentionHead) -> dict[str, Tensor]:
         with _computing():
             return attention_steps(
-                # Scripted, it has the same parts.
-                cast(Transformer, self._bundle.module),
+                self._bundle.module,
                 self._config,
                 torch.tensor([source], device=self._bundle.device),
                 torch.tensor([target], device=self._bundle.device),

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from model.errors import DataError
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.text.tokenizer import Tokenizer
 from model.training.corpus import Pair, read_lines, read_parallel, unseen, write_lines, write_parallel
 from model.training.settings import CorpusSettings, TrainingSettings

@@ -19,7 +19,7 @@ from pathlib import Path
 from app.documents.document import ACTIVE, DATABASE, Document
 from app.engine.caller import Priority
 from app.storage import make_private, open_database
-from model.process.durable_files import put_in_place
+from model.process.files import put_in_place
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (

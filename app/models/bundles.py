@@ -181,7 +181,7 @@ class BundleFiles:
         if not any(read_manifest(path).shortlist for path in paths):
             raise SettingsError(
                 f"{ENV_PREFIX}SHORTLIST is 'on', but {' and '.join(map(str, paths))} has no shortlist: make a bundle "
-                "with a shortlist with 'python -m model shortlist', or switch it off"
+                "with a shortlist with 'verso shortlist', or switch it off"
             )
 
     def _folders(self) -> list[Path]:

@@ -244,7 +244,7 @@ class _Direction:
             texts,
             self._options if options is None else options,
             *self._languages,
-            progress=lambda items, total: with_progress(items, f"{self._name} {label}", total),
+            progress=lambda items, _, total: with_progress(items, f"{self._name} {label}", total),
         )
 
     def _print_some(self, label: str, failures: Sequence[tuple[str, str]]) -> None:

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             options,
             source,
             target,
-            progress=lambda items, total, label=f"{source}-{target}": with_progress(  # type: ignore[misc]
+            progress=lambda items, _, total, label=f"{source}-{target}": with_progress(  # type: ignore[misc]
                 items, label, total
             ),
         )

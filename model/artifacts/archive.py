@@ -6,13 +6,12 @@ docs/decisions/0002.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,15 @@ from typing import Any
 import torch
 
 from model.artifacts.bundle import read_manifest, read_tokenizer
-from model.artifacts.data_form import FOLDER, MANIFEST, SUFFIX, WEIGHTS, is_data_form, opened, weights_as_bytes
+from model.artifacts.data_form import FOLDER, MANIFEST, SUFFIX, WEIGHTS, is_data_form, open_bundle, weights_as_bytes
 from model.artifacts.format import DATA_FORMAT_VERSION, FORMAT_VERSION
 from model.artifacts.manifest import Manifest
-from model.artifacts.scripted import ScriptedModel, int8_layers
+from model.artifacts.scripted import int8_layers
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
+from model.network.transformer import Transformer
+from model.process.files import atomic_write
 
 _CODE_BYTES = 2_000_000
 """Largest size of a bundle's code and manifest."""
@@ -34,10 +35,8 @@ _CODE_BYTES = 2_000_000
 _COPY_BYTES = 2**20
 """Piece in which members are copied."""
 
-_READABLE_BY_ALL = 0o644
 
-
-def write_bundle(module: ScriptedModel, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
+def write_bundle(module: Transformer, manifest: Manifest, files: Mapping[str, bytes], out: Path) -> None:
     """Write a bundle, without the paths of the machine that made it; ``out`` is replaced whole or not at all.
 
     Args:
@@ -50,20 +49,18 @@ def write_bundle(module: ScriptedModel, manifest: Manifest, files: Mapping[str, 
         ArtifactError: The disk is full or the folder cannot be written.
     """
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary_beside(out) as unfinished:
+        with atomic_write(out, shared=True) as unfinished:
             if out.suffix == SUFFIX:
                 manifest = replace(manifest, format_version=DATA_FORMAT_VERSION)
                 _write_data(module, {**files, MANIFEST: manifest.to_json().encode()}, unfinished)
             else:
                 manifest = replace(manifest, format_version=FORMAT_VERSION)
                 _write_scripted(module, {**files, MANIFEST: manifest.to_json().encode()}, unfinished)
-            os.replace(unfinished, out)
     except (OSError, RuntimeError) as error:
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
 
 
-def _write_scripted(module: ScriptedModel, files: Mapping[str, bytes], out: Path) -> None:
+def _write_scripted(module: Transformer, files: Mapping[str, bytes], out: Path) -> None:
     """Write a TorchScript archive.
 
     Raises:
@@ -80,7 +77,7 @@ def _write_scripted(module: ScriptedModel, files: Mapping[str, bytes], out: Path
         _strip_source_paths(raw, out)
 
 
-def _write_data(module: ScriptedModel, files: Mapping[str, bytes], out: Path) -> None:
+def _write_data(module: Transformer, files: Mapping[str, bytes], out: Path) -> None:
     """Write an archive in data form.
 
     Raises:
@@ -130,21 +127,17 @@ def _write_copy(bundle: Path, manifest: Manifest, files: Mapping[str, bytes], ou
     Raises:
         ArtifactError: The disk is full, the folder cannot be written, or ``out`` has the suffix of the other form.
     """
-    with opened(bundle) as archive:
+    with open_bundle(bundle) as archive:
         if is_data_form(archive) != (out.suffix == SUFFIX):
-            raise ArtifactError(
-                f"{out} has the suffix of another form than {bundle}; convert it with 'python -m model convert'."
-            )
+            raise ArtifactError(f"{out} has the suffix of another form than {bundle}; convert it with 'verso convert'.")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary_beside(out) as unfinished:
+        with atomic_write(out, shared=True) as unfinished:
             _copy_archive(bundle, unfinished, {MANIFEST: manifest.to_json().encode(), **files})
-            os.replace(unfinished, out)
     except OSError as error:
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error
 
 
-def _num_bytes(module: ScriptedModel) -> int:
+def _num_bytes(module: Transformer) -> int:
     """Size of the weights of a scripted model in a file."""
     tables = {tensor.data_ptr(): tensor.nbytes for tensor in [*module.parameters(), *module.buffers()]}
     packed = (torch.ops.quantized.linear_unpack(layer.packed)[0] for layer in int8_layers(module))
@@ -163,20 +156,6 @@ def _reserve(path: Path, num_bytes: int) -> None:
     path.unlink()
 
 
-@contextlib.contextmanager
-def _temporary_beside(path: Path) -> Iterator[Path]:
-    """A file in the same folder, so that it can replace ``path`` in one step when finished; removed at the end."""
-    handle, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".unfinished", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    # mkstemp makes files that only their owner can read; the service may run as another user.
-    temporary.chmod(_READABLE_BY_ALL)
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _strip_source_paths(source: Path, target: Path) -> None:
     """Copy an archive without its ``.debug_pkl`` members, which hold paths of the building machine."""
     _copy_archive(source, target, {}, without=".debug_pkl")
@@ -191,7 +170,7 @@ def _copy_archive(source: Path, target: Path, extra: Mapping[str, bytes], withou
         extra: Extra files by name; they replace those of the archive.
         without: Members whose names end with this are left out.
     """
-    with opened(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
+    with open_bundle(source) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy_:
         folder = archive.namelist()[0].split("/")[0]
         replaced = {f"{folder}/extra/{name}": content for name, content in extra.items()}
         for name, added in replaced.items():

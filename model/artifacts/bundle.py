@@ -27,17 +27,18 @@ from model.artifacts.data_form import (
     expand,
     is_archive,
     is_data_form,
-    opened,
+    open_bundle,
 )
 from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.manifest import Manifest, Precision
-from model.artifacts.scripted import ScriptedModel, as_scripted_model, int8_layers
+from model.artifacts.scripted import as_transformer, int8_layers
 from model.decoding.shortlist import SHORTLIST, Limits, Shortlist
 from model.errors import ArtifactError, DeviceError
 from model.network.config import ModelConfig
 from model.network.quantised import activation_levels, choose_packing, int8_is_supported, torch_multiplies_bytes
+from model.network.transformer import Transformer
 from model.process.devices import cuda_obstacle, gpu_obstacle, multiplies_bfloat16
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.text.hf_tokenizers import restore_tokenizer
 from model.text.tokenizer import TextTokenizer
 
@@ -63,7 +64,7 @@ class Bundle:
     shortlist: Shortlist | None = None
 
     @property
-    def module(self) -> ScriptedModel:
+    def module(self) -> Transformer:
         """The model. It is made again if it has left memory, so do not keep it."""
         return self.network.get()
 
@@ -97,7 +98,7 @@ def is_checkpoint(path: Path) -> bool:
         raise ArtifactError(f"There is no file {path}.")
     if not is_archive(path):
         raise ArtifactError(f"{path} is neither bundle nor checkpoint, or was cut short; restore it from a copy.")
-    with opened(path) as archive:
+    with open_bundle(path) as archive:
         return not any("/code/" in name or "/extra/" in name for name in archive.namelist())
 
 
@@ -105,7 +106,7 @@ def is_whole(path: Path) -> bool:
     """Whether a bundle has a manifest that this release reads, and all its bytes are as they were written."""
     try:
         read_manifest(path)
-        with opened(path) as archive:
+        with open_bundle(path) as archive:
             _check_archive(archive, path)
     except ArtifactError:
         return False
@@ -125,7 +126,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         DeviceError: The device is not there or cannot serve the bundle's precision.
     """
     if not path.is_file():
-        raise ArtifactError(f"There is no bundle at {path}; make one with 'python -m model export --out {path}'.")
+        raise ArtifactError(f"There is no bundle at {path}; make one with 'verso export --out {path}'.")
     # It would compile kernels within the first calls of every shape, for a few operations that are not worth it. On
     # processors torch does not either.
     torch._C._jit_override_can_fuse_on_gpu(False)
@@ -138,7 +139,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         )
     manifest = read_manifest(path)
     where = check_device(device, manifest.precision)
-    with opened(path) as archive:
+    with open_bundle(path) as archive:
         _check_archive(archive, path)
         content = archive.read(WEIGHTS) if is_data_form(archive) else None
     files = extra_files(path)
@@ -181,7 +182,7 @@ def _identity(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _load_scripted(path: Path) -> ScriptedModel:
+def _load_scripted(path: Path) -> Transformer:
     """The model of a TorchScript archive, on the CPU; runs what the file holds.
 
     Raises:
@@ -198,7 +199,7 @@ def _load_scripted(path: Path) -> ScriptedModel:
             f"{path} cannot be loaded by torch {torch.__version__} ({first_line}); export it again with this release."
         ) from error
     module.eval()
-    return as_scripted_model(module, str(path))
+    return as_transformer(module, str(path))
 
 
 MIN_SHORTLIST_BYTES = 16 * 2**20
@@ -283,7 +284,7 @@ def extra_files(path: Path) -> dict[str, bytes]:
         ArtifactError: One is damaged, or larger than it may be.
     """
     found = {}
-    with opened(path) as archive, _reading(path):
+    with open_bundle(path) as archive, _reading(path):
         for member in archive.infolist():
             _, is_extra, name = member.filename.partition("/extra/")
             if is_extra and name != MANIFEST:
@@ -295,14 +296,12 @@ def extra_files(path: Path) -> dict[str, bytes]:
 
 def _read_manifest(path: Path) -> bytes:
     """The manifest, read without torch."""
-    with opened(path) as archive, _reading(path):
+    with open_bundle(path) as archive, _reading(path):
         for member in archive.infolist():
             if member.filename.endswith(f"/extra/{MANIFEST}"):
                 with archive.open(member) as content:
                     return content.read(MAX_MANIFEST_BYTES)
-    raise ArtifactError(
-        f"{path} is no bundle of this project: it holds no {MANIFEST}; make one with 'python -m model export'."
-    )
+    raise ArtifactError(f"{path} is no bundle of this project: it holds no {MANIFEST}; make one with 'verso export'.")
 
 
 @contextlib.contextmanager

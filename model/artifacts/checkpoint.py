@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from model.artifacts.data_form import is_archive
 from model.errors import ArtifactError, ConfigError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.process.durable_files import put_in_place
+from model.process.files import atomic_write
 from model.text.hf_tokenizers import own_files, restore_tokenizer
 from model.text.tokenizer import TextTokenizer, Tokenizer
 
@@ -119,16 +118,11 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
             content["target_tokenizer"] = checkpoint.tokenizer.target_proto
     else:
         content["vocabulary"] = checkpoint.vocabulary_files
-    unfinished = path.with_name(path.name + ".unfinished")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as sink:
+        with atomic_write(path) as unfinished, unfinished.open("wb") as sink:
             torch.save(content, sink)
-        put_in_place(unfinished, path)
     except (OSError, RuntimeError) as error:
         # A full disk raises OSError or, inside torch's writer, RuntimeError.
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
         raise ArtifactError(
             f"The checkpoint {path} could not be written: {error}. The previous one is intact."
         ) from error

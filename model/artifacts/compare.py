@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from model.artifacts.manifest import Manifest, Precision
-from model.artifacts.scripted import ScriptedModel
 from model.decoding.batch import decode_in_order
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
-from model.decoding.search import StepModel
+from model.decoding.sentence import DecodingRequest
 from model.errors import ArtifactError
 from model.network.padding import pad
 from model.network.transformer import Transformer
+from model.process.progress import Progress
 from model.text.tokenizer import TextTokenizer
 
 LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.1, "int8": 0.25}
@@ -32,9 +32,6 @@ TIE_MARGIN = 1e-4
 """Two tokens whose logits are closer than this may be ranked differently by two implementations."""
 
 _BATCH_ROWS = 50
-
-Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]
-"""Wraps an iterable, with a label and a length, in a progress bar."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class Comparison:
 
 def compare(
     eager: Transformer,
-    module: ScriptedModel,
+    module: Transformer,
     tokenizer: TextTokenizer,
     manifest: Manifest,
     sample: Sequence[tuple[str, str]],
@@ -145,7 +142,7 @@ class _LogitErrors:
 @torch.inference_mode()
 def _compare_logits(
     eager: Transformer,
-    module: ScriptedModel,
+    module: Transformer,
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
     pad_id: int,
@@ -159,7 +156,7 @@ def _compare_logits(
 
 
 def _decode(
-    model: StepModel,
+    model: Transformer,
     tokenizer: TextTokenizer,
     sources: Sequence[list[int]],
     forced_ids: tuple[int, ...],
@@ -178,10 +175,9 @@ def _decode(
             device,
             manifest.policy,
         ),
-        sources,
-        DecodingOptions(decoding="greedy"),
-        forced_ids=[forced_ids] * len(sources),
-        progress=lambda items, total: progress(items, label, total),
+        [DecodingRequest(0, source, DecodingOptions(decoding="greedy"), forced_ids) for source in sources],
+        label=label,
+        progress=progress,
     )
     answers: list[list[int]] = []
     for outcome in outcomes:
@@ -214,7 +210,7 @@ def _is_tie(
     return bool((logits[expected[index]] - logits[found[index]]).abs() < TIE_MARGIN)
 
 
-def refuse_strays(comparison: Comparison, precision: Precision) -> None:
+def check_bounds(comparison: Comparison, precision: Precision) -> None:
     """Refuse a scripted model that is too far from the eager one.
 
     Args:

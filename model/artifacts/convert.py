@@ -6,7 +6,7 @@ from pathlib import Path
 
 from model.artifacts.archive import write_bundle
 from model.artifacts.bundle import Bundle, extra_files, load_bundle
-from model.artifacts.data_form import SUFFIX, is_data_form, opened
+from model.artifacts.data_form import SUFFIX, is_data_form, open_bundle
 from model.artifacts.script import compile_model
 from model.errors import ArtifactError, ConfigError
 from model.network.transformer import Transformer
@@ -37,7 +37,7 @@ def convert_bundle(source: Path, out: Path) -> Bundle:
         )
     if not source.is_file():
         raise ArtifactError(f"There is no bundle at {source}.")
-    with opened(source) as archive:
+    with open_bundle(source) as archive:
         if is_data_form(archive) == (out.suffix == SUFFIX):
             raise ConfigError(f"{source} is in the form that {out.name} asks for; copy the file.")
     bundle = load_bundle(source)

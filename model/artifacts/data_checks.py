@@ -1,25 +1,18 @@
 """Whether what a data-only bundle says about itself can be true: numbers, rules and vocabulary fit its architecture.
 
-A bundle in TorchScript is a program of somebody who is trusted, and is not asked. This form may come from anybody, and
-a token that the model does not have would be read beyond the end of its tables.
+A bundle in TorchScript is a program from a trusted source, and is not checked. This form may come from anywhere, and a
+token that the model does not have would be read beyond the end of its tables.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pydantic
-
 from model.artifacts.format import DATA_FORMAT_VERSION
-from model.decoding.policy import DecodingPolicy
+from model.artifacts.manifest import Manifest
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.translation.capabilities import Capabilities
-
-if TYPE_CHECKING:
-    from model.artifacts.manifest import Manifest
 
 
 def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
@@ -38,7 +31,8 @@ def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
             raise ArtifactError(
                 f"The bundle's {name} is {value}; its architecture has positions for 1 to {config.max_positions}."
             )
-    policy = _checked_policy(manifest)
+    policy = manifest.policy
+    _check_fields(manifest)
     sizes = (config.source_vocab_size, config.target_vocab_size)
     largest = tokenizer.largest_ids
     if largest[0] >= sizes[0] or largest[1] >= sizes[1]:
@@ -53,7 +47,7 @@ def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
             f"model has {sizes[0]} and {sizes[1]}."
         )
     special_ids = (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id)
-    others = policy.never_generated(tokenizer.never_generated)
+    others = policy.suppressed_ids(tokenizer.never_generated)
     if not all(0 <= i < min(sizes) for i in special_ids) or not all(0 <= i < sizes[1] for i in others):
         raise ArtifactError(
             f"The bundle's special tokens are {special_ids}, and {others} may not come; its model has {sizes[0]} and "
@@ -62,21 +56,19 @@ def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
     _check_languages(manifest, tokenizer, sizes)
 
 
-def _checked_policy(manifest: Manifest) -> DecodingPolicy:
-    """The rules of decoding, and a look at the other fields that have a meaning of their own.
+def _check_fields(manifest: Manifest) -> None:
+    """Refuse capabilities and a calibration that this release cannot read.
 
     Raises:
         ArtifactError: A value is of another kind or out of bounds.
     """
     try:
-        policy = pydantic.TypeAdapter(DecodingPolicy).validate_python(manifest.policy.to_dict())
         placeholders = Capabilities.from_dict(manifest.capabilities).placeholders
         _ = manifest.calibration
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise ArtifactError(f"The bundle's manifest is wrong ({error}); make it again.") from error
     if not 0 <= placeholders <= NUM_PLACEHOLDERS:
         raise ArtifactError(f"The bundle has {placeholders} placeholders; it may have {NUM_PLACEHOLDERS}.")
-    return policy
 
 
 def _check_languages(manifest: Manifest, tokenizer: TextTokenizer, sizes: tuple[int, int]) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -20,12 +20,12 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.artifacts.scripted import ScriptedModel, is_int8_layer
+from model.artifacts.scripted import is_int8_layer
 from model.decoding.shortlist import SHORTLIST
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
+from model.network.inference import DTYPES, replace_layers
 from model.network.quantised import Int8Linear
-from model.network.serving import DTYPES, replace_layers
 from model.network.transformer import Transformer
 from model.text import hf_tokenizers
 
@@ -78,7 +78,7 @@ def is_data_form(archive: zipfile.ZipFile) -> bool:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def open_bundle(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a bundle of either form; the members of one in data form are checked before any is read.
 
     Raises:
@@ -99,7 +99,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         elif path.suffix == SUFFIX:
             raise ArtifactError(
                 f"{path} has the suffix of a data-only bundle but no {WEIGHTS}; nothing of it was run. Get the right "
-                f"file, or make one with 'python -m model convert'."
+                f"file, or make one with 'verso convert'."
             )
         yield archive
 
@@ -131,7 +131,7 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
         raise ArtifactError(f"{path} is no data-only bundle: its members are larger than the file.")
 
 
-def weights_as_bytes(module: ScriptedModel) -> bytes:
+def weights_as_bytes(module: Transformer) -> bytes:
     """The weights of a model as safetensors; see :func:`weights_of`.
 
     Args:
@@ -140,7 +140,7 @@ def weights_as_bytes(module: ScriptedModel) -> bytes:
     return safetensors.torch.save(weights_of(module))
 
 
-def weights_of(module: ScriptedModel) -> dict[str, Tensor]:
+def weights_of(module: Transformer) -> dict[str, Tensor]:
     """The weights of a model by their names in this form.
 
     A tied weight is there once, under its first name. An int8 layer has ``weight`` (int8), ``scales`` and ``bias``.
@@ -165,7 +165,7 @@ def weights_of(module: ScriptedModel) -> dict[str, Tensor]:
     return found
 
 
-def expand(module: ScriptedModel, config: ModelConfig, precision: str, pad_id: int) -> ScriptedModel:
+def expand(module: Transformer, config: ModelConfig, precision: str, pad_id: int) -> Transformer:
     """A model in another precision than it was exported in; int8 layers become ordinary ones.
 
     Args:
@@ -194,7 +194,7 @@ def expand(module: ScriptedModel, config: ModelConfig, precision: str, pad_id: i
     return assemble(config, precision, pad_id, take)
 
 
-def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, content: bytes) -> ScriptedModel:
+def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, content: bytes) -> Transformer:
     """The model that a manifest describes, with weights from :func:`weights_as_bytes`.
 
     Args:
@@ -208,10 +208,10 @@ def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, co
         ConfigError: There is no such architecture.
         DeviceError: The precision is int8, and the processor has no int8 kernels.
     """
-    config = ModelConfig.from_dict(dict(architecture))
+    config = ModelConfig.from_dict(architecture)
     weights = _Weights(content)
     if config.encoder_layers + config.decoder_layers > weights.count:
-        # Before a network is set up that somebody made up.
+        # Checked before a network of a size that a stranger may have chosen is set up.
         raise ArtifactError("The bundle's weights have fewer tensors than its architecture has layers.")
     model = assemble(config, precision, pad_id, weights.take)
     weights.expect_no_more()
@@ -222,7 +222,7 @@ Take = Callable[[str, torch.dtype, tuple[int, ...]], Tensor]
 """Gives the weight of a name, which must have a type and a shape."""
 
 
-def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> ScriptedModel:
+def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> Transformer:
     """A model as it is served, of weights.
 
     Args:
@@ -264,7 +264,7 @@ def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> Sc
                     nn.Parameter(value, requires_grad=False) if isinstance(empty, nn.Parameter) else value
                 )
             _assign(transformer, name, taken[id(empty)])
-    return cast(ScriptedModel, transformer.requires_grad_(False).eval())
+    return transformer.requires_grad_(False).eval()
 
 
 _RANDOM = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_, Tensor.normal_, Tensor.uniform_)

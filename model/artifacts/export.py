@@ -9,12 +9,13 @@ from pathlib import Path
 from model.artifacts.archive import write_bundle
 from model.artifacts.bundle import check_device
 from model.artifacts.checkpoint import Checkpoint
-from model.artifacts.compare import Progress, compare, refuse_strays
+from model.artifacts.compare import check_bounds, compare
 from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.script import script
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import DeviceError
 from model.network.quantised import activation_levels
+from model.process.progress import Progress, no_progress
 
 
 def export_bundle(
@@ -25,7 +26,7 @@ def export_bundle(
     device: str = "cpu",
     shortlist: Shortlist | None = None,
     report: Callable[[str], None] = print,
-    progress: Progress = lambda items, label, total: items,
+    progress: Progress = no_progress,
 ) -> Manifest:
     """Write a bundle, after comparing it with the eager model.
 
@@ -55,7 +56,7 @@ def export_bundle(
             transformer.to(where), module.to(where), checkpoint.tokenizer, manifest, sample, languages, progress
         )
         report(f"{precision} against eager float32: {comparison.to_dict()}")
-        refuse_strays(comparison, precision)
+        check_bounds(comparison, precision)
         manifest = replace(
             manifest,
             precision_report={**comparison.to_dict(), "activation_levels": activation_levels()}

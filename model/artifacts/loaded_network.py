@@ -6,24 +6,24 @@ import threading
 import time
 from collections.abc import Callable
 
-from model.artifacts.scripted import ScriptedModel
+from model.network.transformer import Transformer
 
 KEPT_S = 60.0
 """How long a network that was made again stays in memory after its last use."""
 
 
 class LoadedNetwork:
-    """A network that can leave memory, and is made again when somebody needs it. Any thread may use it.
+    """A network that can leave memory, and is rebuilt when it is needed. Any thread may use it.
 
     Args:
         module: The network.
         clock: Gives the time in seconds.
     """
 
-    def __init__(self, module: ScriptedModel, clock: Callable[[], float] = time.monotonic) -> None:
-        self._module: ScriptedModel | None = module
+    def __init__(self, module: Transformer, clock: Callable[[], float] = time.monotonic) -> None:
+        self._module: Transformer | None = module
         self._clock = clock
-        self._make: Callable[[], ScriptedModel] | None = None
+        self._make: Callable[[], Transformer] | None = None
         self._used = clock()
         self._lock = threading.Lock()
 
@@ -32,7 +32,7 @@ class LoadedNetwork:
         """Whether the network is there and need not be made."""
         return self._module is not None
 
-    def get(self) -> ScriptedModel:
+    def get(self) -> Transformer:
         """The network, which is made if it is not in memory."""
         with self._lock:
             module = self._module
@@ -42,7 +42,7 @@ class LoadedNetwork:
             self._used = self._clock()
             return module
 
-    def leave_memory(self, make: Callable[[], ScriptedModel]) -> None:
+    def leave_memory(self, make: Callable[[], Transformer]) -> None:
         """Let the network leave memory now, and again when it has not been used for some time (:meth:`tidy`).
 
         Args:

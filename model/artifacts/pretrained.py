@@ -10,7 +10,6 @@ import torch
 
 from model.artifacts.bundle import check_device, is_whole
 from model.artifacts.checkpoint import load_checkpoint
-from model.artifacts.compare import Progress
 from model.artifacts.export import export_bundle
 from model.artifacts.format import FORMAT_VERSION
 from model.artifacts.manifest import Precision
@@ -20,6 +19,7 @@ from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
 from model.network.quantised import activation_levels, int8_is_supported, torch_multiplies_bytes
 from model.process.folders import cache_folder
+from model.process.progress import Progress, no_progress
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "verso-en-de.pt"
 """The shipped translator, as a checkpoint; :func:`pretrained_shortlist` lies beside it."""
@@ -46,7 +46,7 @@ def build_pretrained(
     *,
     precision: Precision | None = None,
     report: Callable[[str], None] = print,
-    progress: Progress = lambda items, label, total: items,
+    progress: Progress = no_progress,
 ) -> Path:
     """The bundle of the shipped translator, built on first use and kept; built again if what is kept is damaged.
 
@@ -90,7 +90,7 @@ def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Pr
         precision: Precision of the bundle; :func:`preferred_precision` by default.
 
     Returns:
-        The path. Its name holds a digest of the weights, so that an upgrade builds anew.
+        The path. Its name holds a digest of the weights, so that an upgrade builds it again.
 
     Raises:
         ArtifactError: The weights are missing, or the shortlist is damaged.

@@ -80,7 +80,7 @@ class PulledBundles:
     """The bundles of one model in the cache folder, in one precision.
 
     There is one for each commit, and a file for each branch and tag with the commit that it was when the hub was last
-    asked. Another format of bundles makes other files, so that an upgrade imports anew.
+    asked. Another format of bundles makes other files, so that an upgrade imports the model again.
 
     Args:
         name: The model.

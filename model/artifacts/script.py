@@ -16,9 +16,9 @@ import torch
 from torch.jit import _recursive
 
 from model.artifacts.manifest import Precision
-from model.artifacts.scripted import ScriptedModel, as_scripted_model
+from model.artifacts.scripted import as_transformer
+from model.network.inference import DTYPES, replace_layers
 from model.network.quantised import quantise
-from model.network.serving import DTYPES, replace_layers
 from model.network.transformer import Transformer
 
 _COMPILING = threading.Lock()
@@ -38,7 +38,7 @@ for _method in EXPORTED:
     torch.jit.export(_method)
 
 
-def script(transformer: Transformer, precision: Precision) -> ScriptedModel:
+def script(transformer: Transformer, precision: Precision) -> Transformer:
     """A scripted copy of a model in a precision, on the CPU.
 
     Raises:
@@ -47,7 +47,7 @@ def script(transformer: Transformer, precision: Precision) -> ScriptedModel:
     return script_in_place(copy.deepcopy(transformer), precision)
 
 
-def script_in_place(transformer: Transformer, precision: Precision) -> ScriptedModel:
+def script_in_place(transformer: Transformer, precision: Precision) -> Transformer:
     """As :func:`script`, but of the model itself, which cannot be used afterwards: memory holds no second copy.
 
     Raises:
@@ -60,11 +60,11 @@ def script_in_place(transformer: Transformer, precision: Precision) -> ScriptedM
     return compile_model(served)
 
 
-def compile_model(served: Transformer) -> ScriptedModel:
+def compile_model(served: Transformer) -> Transformer:
     """A model as it is served, as TorchScript. Any thread may call it."""
     with _COMPILING, warnings.catch_warnings(), _constants_in_order():
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
-        return as_scripted_model(torch.jit.script(served), "The scripted model")
+        return as_transformer(torch.jit.script(served), "The scripted model")
 
 
 class _SortedSet(set[str]):

@@ -53,7 +53,7 @@ _ENVIRONMENT = {
 
 
 @contextmanager
-def started(job: Job, num_workers: int | None, batch_size: int) -> Iterator[Stream]:
+def start_ray(job: Job, num_workers: int | None, batch_size: int) -> Iterator[Stream]:
     """Ray, as long as it is needed: on this machine, or the cluster that ``RAY_ADDRESS`` names.
 
     Args:
@@ -63,7 +63,7 @@ def started(job: Job, num_workers: int | None, batch_size: int) -> Iterator[Stre
 
     Yields:
         What translates the rows of files. This machine reads them. It raises :class:`WorkersFailed` if the workers
-        cannot go on: they do not start, or a text ends each that gets it.
+        cannot continue: they do not start, or a text ends each that gets it.
 
     Raises:
         ConfigError: Ray is not installed, or the cluster has too few processors.

@@ -1,4 +1,4 @@
-"""What is known of finished files: a record for each, in a hidden folder beside them."""
+"""Records of finished files, one for each, in a hidden folder beside them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from model.bulk.files import ERRORS_ENDING, BulkFile
 from model.errors import DataError
-from model.process.digests import file_digest
-from model.process.durable_files import put_in_place
+from model.process.files import atomic_write, file_digest, put_in_place
 
 FOLDER = ".verso"
 """Holds the records, within the output folder."""
@@ -50,7 +49,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a file.
+    """The record of a file.
 
     Args:
         state: ``finished`` if its output is complete, of this input and these options; ``changed`` if the output is of
@@ -94,7 +93,7 @@ class Records:
         return output.with_name(f".{output.name}{ERRORS_ENDING}.partial")
 
     def status(self, file: BulkFile) -> Status:
-        """What is known of a file.
+        """The record of a file.
 
         Raises:
             DataError: Its record is damaged.
@@ -194,11 +193,8 @@ class Records:
         return dict(record)
 
     def _write(self, file: BulkFile, record: dict[str, Any]) -> None:
-        path = self._path(file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        put_in_place(partial, path)
+        with atomic_write(self._path(file)) as unfinished:
+            unfinished.write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
 def _is_same(file: BulkFile, recorded: dict[str, Any]) -> bool:

@@ -70,7 +70,7 @@ class PlacedRow(NamedTuple):
 
 
 class TranslatedRow(NamedTuple):
-    """What became of a row.
+    """The result of a row.
 
     Args:
         file: As in :class:`PlacedRow`.

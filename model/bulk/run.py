@@ -82,7 +82,7 @@ def pending_files(
 
     Args:
         files: All files.
-        records: What is known of them.
+        records: Their records.
         job: What to do with them.
         outcome: The outcome of the run.
         overwrite: Whether to translate again what was changed since.
@@ -139,7 +139,7 @@ def translate_files(
 
     Raises:
         OSError: An output cannot be written.
-        WorkersFailed: The workers cannot go on.
+        WorkersFailed: The workers cannot continue.
     """
     begin = time.perf_counter()
     rows = _Rows(stream(files))

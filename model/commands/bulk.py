@@ -14,7 +14,7 @@ from model.bulk.rows import TEXT_COLUMN, TRANSLATION_COLUMN, Columns
 from model.bulk.run import Outcome, pending_files, translate_files
 from model.commands.models import decoding_options, device_of, say, with_progress
 from model.errors import ArtifactError, ConfigError, UnsupportedPair
-from model.process.digests import file_digest
+from model.process.files import file_digest
 
 _DEFAULTS = {
     "column": TEXT_COLUMN,
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
             for reason in outcome.failed:
                 say(f"error: {reason}")
             say(f"{len(pending):,} of {len(files):,} files to translate, {outcome.num_before:,} are finished")
-            with pipeline.started(job, arguments.workers, arguments.batch_size) as translated:
+            with pipeline.start_ray(job, arguments.workers, arguments.batch_size) as translated:
                 translate_files(
                     pending, records, job, translated, outcome, report=say, show_progress=not arguments.quiet
                 )
@@ -155,7 +155,7 @@ def _job(arguments: argparse.Namespace) -> Job:
     Raises:
         ConfigError: The model is a checkpoint.
         UnsupportedPair: The model does not translate this pair.
-        UnsupportedFormality: It cannot be told the form of address.
+        UnsupportedFormality: It does not support the form of address.
         ArtifactError: The bundle is not there, is damaged, or has no shortlist and one is wanted.
     """
     from model.artifacts.bundle import is_checkpoint, read_manifest

@@ -20,8 +20,8 @@ from model.commands.models import (
     say,
     with_progress,
 )
-from model.decoding.batch import Progress
 from model.errors import ConfigError, SourceTooLong
+from model.process.progress import Progress
 from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bound, fit, measure
 from model.translation.confidence import Calibration, Evidence
 from model.translation.options import TranslationOptions
@@ -136,7 +136,7 @@ def _translated(
 
 
 def _progress(label: str) -> Progress:
-    return lambda finished, total: with_progress(finished, label, total)
+    return lambda finished, _, total: with_progress(finished, label, total)
 
 
 def _calibrated(examples: Sequence[Example]) -> Calibration:

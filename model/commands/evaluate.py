@@ -130,7 +130,7 @@ def _evaluate_pair(
         [source for source, _ in lines],
         options,
         *pair,
-        progress=lambda items, total: with_progress(items, f"{base.name} {name}", total),
+        progress=lambda items, _, total: with_progress(items, f"{base.name} {name}", total),
     )
     elapsed = time.monotonic() - began
     texts = [translation.text for translation in translations]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.commands.models import device_of, say, with_progress
+from model.commands.models import add_precision_argument, chosen_precision, device_of, say, with_progress
 
 EPILOG = """\
 examples:
@@ -21,13 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--checkpoint", type=Path, metavar="FILE", help="a checkpoint that 'train' wrote")
     which.add_argument("--pretrained", action="store_true", help="the shipped translator")
-    parser.add_argument(
-        "--precision",
-        choices=("auto", "float32", "float16", "bfloat16", "int8"),
-        default="auto",
-        help="auto is int8 on a CPU with int8 instructions, float32 on others, float16 on a GPU; bfloat16 takes "
-        "half the memory of float32",
-    )
+    add_precision_argument(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
     parser.add_argument("--device", default="auto", help="device of the comparison: auto, cpu or cuda")
 
@@ -36,12 +30,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Export."""
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.export import export_bundle
-    from model.artifacts.pretrained import PRETRAINED, preferred_precision, pretrained_shortlist
+    from model.artifacts.pretrained import PRETRAINED, pretrained_shortlist
 
     # int8 runs on the processor only, whatever else is here.
     int8_anywhere = arguments.device == "auto" and arguments.precision == "int8"
     device = "cpu" if int8_anywhere else device_of(arguments)
-    precision = preferred_precision(device) if arguments.precision == "auto" else arguments.precision
+    precision = chosen_precision(arguments, device)
     checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
     shortlist = pretrained_shortlist() if arguments.pretrained else None
     export_bundle(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.commands.models import parse_pair, say, with_progress
+from model.commands.models import add_precision_argument, chosen_precision, parse_pair, say, with_progress
 from model.languages import standard_code
 
 EPILOG = """\
@@ -23,12 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder with config.json, weights, vocabulary")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
-    parser.add_argument(
-        "--precision",
-        choices=("auto", "float32", "float16", "bfloat16", "int8"),
-        default="auto",
-        help="auto is int8 on a CPU with int8 instructions, float32 on others, float16 on a GPU",
-    )
+    add_precision_argument(parser)
     parser.add_argument("--name", metavar="NAME", help="the model's name; default: the folder's")
     parser.add_argument(
         "--pair",
@@ -55,15 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import."""
-    from model.artifacts.pretrained import preferred_precision
     from model.importing.family import Overrides
     from model.importing.importer import import_checkpoint
 
-    precision = preferred_precision("cpu") if arguments.precision == "auto" else arguments.precision
     import_checkpoint(
         arguments.folder,
         arguments.out,
-        precision,
+        chosen_precision(arguments, "cpu"),
         overrides=Overrides(
             tuple(parse_pair(pair) for pair in arguments.pair),
             tuple(standard_code(code) for code in arguments.languages.split(",") if code.strip()),

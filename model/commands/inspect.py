@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _inspected(path: Path) -> dict[str, Any]:
     from model.artifacts.bundle import is_checkpoint, read_manifest
     from model.artifacts.checkpoint import load_checkpoint
-    from model.artifacts.data_form import is_data_form, opened
+    from model.artifacts.data_form import is_data_form, open_bundle
     from model.artifacts.manifest import Manifest
     from model.network.config import ModelConfig
 
@@ -47,7 +47,7 @@ def _inspected(path: Path) -> dict[str, Any]:
         manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
         kind, form = "checkpoint", None
     else:
-        with opened(path) as archive:
+        with open_bundle(path) as archive:
             form = "data" if is_data_form(archive) else "TorchScript"
         manifest, kind = read_manifest(path), "bundle"
     return {
@@ -87,7 +87,7 @@ def _sizes(path: Path) -> dict[str, int]:
 
 def _shortlist(metadata: dict[str, Any]) -> str:
     if not metadata:
-        return "none ('python -m model shortlist' makes one)"
+        return "none ('verso shortlist' makes one)"
     return (
         f"{metadata['per_token']} translations of each token and {metadata['always']} tokens always; "
         f"{metadata['candidates']:.0f} candidates for a sentence on average"
@@ -96,7 +96,7 @@ def _shortlist(metadata: dict[str, Any]) -> str:
 
 def _confidence(metadata: dict[str, Any]) -> str:
     if not metadata:
-        return "not calibrated ('python -m model calibrate' does it)"
+        return "not calibrated ('verso calibrate' does it)"
     return f"calibrated on {', '.join(metadata.get('dev', {})) or 'unnamed text'}"
 
 

@@ -177,7 +177,7 @@ def _write(folder: Path, languages: tuple[str, str], prepared: Prepared, configu
 
 
 def _report(prepared: Prepared, languages: tuple[str, str]) -> str:
-    """A table of what became of every line."""
+    """A table of the result of every line."""
     from model.training.cleaning import Reason
 
     counts = Counter(one.reason for one in prepared.left_out)

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train."""
     from model.artifacts.pretrained import PRETRAINED
     from model.process.allocator import keep_freed_memory
-    from model.training.distributed import joined
+    from model.training.distributed import join_processes
     from model.training.loop import train
     from model.training.settings import TrainingSettings
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = TrainingSettings.load(arguments.config)
     keep_freed_memory()
     init_from = None if arguments.init_from is None else Path(arguments.init_from)
-    with joined(device) as processes:
+    with join_processes(device) as processes:
         path = train(
             settings,
             arguments.data,

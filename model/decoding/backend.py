@@ -3,12 +3,13 @@
 There are three, and all give the same answers but for rounding:
 
 - ``slots``: CUDA graphs over a fixed number of slots, on GPUs;
-- ``native``: the compiled C++ library, on x86 processors;
+- ``native``: the compiled C++ library, on x86 and ARM processors;
 - ``eager``: torch, step by step, everywhere.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -16,21 +17,25 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from model.decoding.cohort import Cohort, Vocabulary
-from model.decoding.eager.forced import attention_by_torch, logits_by_torch
+from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
+from model.decoding.eager.teacher_forcing import attention_by_torch, logits_by_torch
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model, reason_not_native
+from model.decoding.native.weights import Unsupported
 from model.decoding.policy import DecodingPolicy
-from model.decoding.search import StepModel
 from model.decoding.shortlist import Shortlist
-from model.decoding.slots.choice import has_slot_step
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.graphs import Graphs
 from model.decoding.slots.model import SlotModel
+from model.decoding.slots.step import has_slot_step
 from model.network.config import ModelConfig
+from model.network.transformer import Transformer
 from model.process.memory import available_bytes
+from model.text.tokenizer import TextTokenizer
+
+logger = logging.getLogger("model.native")
 
 BackendName = Literal["native", "slots", "eager"]
 
@@ -137,8 +142,8 @@ class ModelToDecode:
         shortlist: What sentences choose their tokens from, if that is not the whole vocabulary.
     """
 
-    module: StepModel
-    vocabulary: Vocabulary
+    module: Transformer
+    vocabulary: TextTokenizer
     policy: DecodingPolicy
     architecture: Mapping[str, Any]
     precision: str
@@ -154,22 +159,13 @@ class ModelToDecode:
         logits = 4 * int(self.architecture["target_vocab_size"])
         return _COPIES * _COLUMNS_OF_A_ROW * of_column * bytes_each + _LOGITS_COPIES * logits
 
-    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
-        """See :meth:`Backend.attention`; computed by torch."""
-        return attention_by_torch(self.module, sources, targets, self.vocabulary.pad_id, self.device)
-
-    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
-        """See :meth:`Backend.logits`; computed by torch."""
-        vocab_size = int(self.architecture["target_vocab_size"])
-        return logits_by_torch(self.module, sources, targets, self.vocabulary.pad_id, self.device, vocab_size)
-
 
 @dataclass(frozen=True, eq=False)
 class NativeBackend:
     """The compiled library; see :class:`Backend`. It keeps nothing of torch's network: ``packed`` has the weights."""
 
     packed: NativeModel
-    vocabulary: Vocabulary
+    vocabulary: TextTokenizer
     policy: DecodingPolicy
     longest_target: int
     reason: str
@@ -197,12 +193,29 @@ class NativeBackend:
 
 
 @dataclass(frozen=True, eq=False)
-class SlotBackend:
-    """Slots and CUDA graphs; see :class:`Backend`."""
+class _TorchBackend:
+    """What the back-ends share that keep torch's network; see :class:`Backend`."""
 
     model: ModelToDecode
-    slots: SlotModel
     reason: str
+
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The cross-attention weights of the last layer."""
+        model = self.model
+        return attention_by_torch(model.module, sources, targets, model.vocabulary.pad_id, model.device)
+
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """The logits after each token of given targets."""
+        model = self.model
+        vocab_size = int(model.architecture["target_vocab_size"])
+        return logits_by_torch(model.module, sources, targets, model.vocabulary.pad_id, model.device, vocab_size)
+
+
+@dataclass(frozen=True, eq=False)
+class SlotBackend(_TorchBackend):
+    """Slots and CUDA graphs; see :class:`Backend`."""
+
+    slots: SlotModel
     name: BackendName = "slots"
 
     @property
@@ -232,21 +245,11 @@ class SlotBackend:
         """An empty cohort."""
         return SlotCohort(self.slots, width)
 
-    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
-        """The cross-attention weights of the last layer."""
-        return self.model.attention(sources, targets)
-
-    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
-        """The logits after each token of given targets."""
-        return self.model.logits(sources, targets)
-
 
 @dataclass(frozen=True, eq=False)
-class EagerBackend:
+class EagerBackend(_TorchBackend):
     """Torch, one step after the other; see :class:`Backend`."""
 
-    model: ModelToDecode
-    reason: str
     name: BackendName = "eager"
     warm_up_batches: tuple[int, ...] = (1, 2, 8)
     graphs: Graphs | None = None
@@ -263,14 +266,6 @@ class EagerBackend:
         return TorchCohort(
             state, model.vocabulary, width, model.longest_target, model.device, model.policy, model.shortlist
         )
-
-    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
-        """The cross-attention weights of the last layer."""
-        return self.model.attention(sources, targets)
-
-    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
-        """The logits after each token of given targets."""
-        return self.model.logits(sources, targets)
 
 
 @dataclass(frozen=True)
@@ -343,17 +338,19 @@ def choose_backend(
         slots=slots,
         has_slots=has_slot_step(model.module),
     )
-    if choice.name == "slots" and has_slot_step(model.module):
+    if choice.name == "slots":
         slot_model = SlotModel(
             model.module, model.vocabulary, model.longest_target, model.device, model.policy, graphs=graphs
         )
-        return SlotBackend(model, slot_model, choice.reason)
+        return SlotBackend(model, choice.reason, slot_model)
     if choice.name == "native":
-        config = ModelConfig.from_dict(dict(model.architecture))
-        packed = make_native_model(model.module, config, model.shortlist, isa)
-        if packed is not None:
-            return NativeBackend(packed, model.vocabulary, model.policy, model.longest_target, choice.reason)
-        return EagerBackend(model, f"not native, because {reason_not_native(config, model.module)}")
+        config = ModelConfig.from_dict(model.architecture)
+        try:
+            packed = make_native_model(model.module, config, model.shortlist, isa)
+        except Unsupported as error:
+            logger.warning("torch decodes, more slowly: %s", error)
+            return EagerBackend(model, f"not native, because {error}")
+        return NativeBackend(packed, model.vocabulary, model.policy, model.longest_target, choice.reason)
     return EagerBackend(model, choice.reason)
 
 
@@ -377,4 +374,4 @@ def _why_no_native(
     if precision not in NATIVE_PRECISIONS:
         known = f"{', '.join(NATIVE_PRECISIONS[:-1])} or {NATIVE_PRECISIONS[-1]}"
         return f"it computes in {known}, and the bundle is in {precision}"
-    return reason_not_native(None if architecture is None else ModelConfig.from_dict(dict(architecture)))
+    return reason_not_native(None if architecture is None else ModelConfig.from_dict(architecture))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from model.decoding.cohort import Cohort
-from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
-
-Progress = Callable[[Iterable[Finished], int], Iterable[Finished]]
-"""Wraps outcomes, given their number, in a progress bar."""
+from model.process.progress import Progress, no_progress
 
 
 def decode_all(
@@ -50,33 +48,26 @@ def decode_all(
 
 def decode_in_order(
     make_cohort: Callable[[int], Cohort],
-    sources: Sequence[list[int]],
-    options: DecodingOptions,
+    requests: Sequence[DecodingRequest],
     *,
-    forced_ids: Sequence[tuple[int, ...]] | None = None,
-    progress: Progress = lambda outcomes, total: outcomes,
+    label: str = "decoding",
+    progress: Progress = no_progress,
     max_batch_tokens: int = 8192,
     max_rows: int = 256,
 ) -> list[Finished]:
-    """Decode sources with the same options.
+    """Decode sentences.
 
     Args:
         make_cohort: Gives an empty cohort of a width.
-        sources: Token ids.
-        options: How to decode all of them.
-        forced_ids: Tokens each answer begins with; None: none.
+        requests: The sentences; their keys are ignored.
+        label: For the progress bar.
         progress: Sees each sentence finish.
         max_batch_tokens: As for :func:`decode_all`.
         max_rows: As for :func:`decode_all`.
 
     Returns:
-        The outcomes in the order of the sources.
+        The outcomes in the order of the requests.
     """
-    forced_of = forced_ids or [()] * len(sources)
-    requests = [
-        DecodingRequest(number, ids, options, forced)
-        for number, (ids, forced) in enumerate(zip(sources, forced_of, strict=True))
-    ]
-    decoding = decode_all(make_cohort, requests, max_batch_tokens=max_batch_tokens, max_rows=max_rows)
-    outcomes = progress(decoding, len(requests))
-    return sorted(outcomes, key=lambda outcome: outcome.key)
+    numbered = [replace(request, key=number) for number, request in enumerate(requests)]
+    decoding = decode_all(make_cohort, numbered, max_batch_tokens=max_batch_tokens, max_rows=max_rows)
+    return sorted(progress(decoding, label, len(numbered)), key=lambda outcome: outcome.key)

@@ -8,30 +8,6 @@ from typing import Protocol
 from model.decoding.sentence import DecodingRequest, Finished
 
 
-class Vocabulary(Protocol):
-    """The special tokens decoding needs to know."""
-
-    @property
-    def pad_id(self) -> int:
-        """Fills short sources."""
-        ...
-
-    @property
-    def start_id(self) -> int:
-        """The first input of the decoder."""
-        ...
-
-    @property
-    def end_id(self) -> int:
-        """The closing token."""
-        ...
-
-    @property
-    def never_generated(self) -> tuple[int, ...]:
-        """Tokens that are no part of any translation."""
-        ...
-
-
 class Cohort(Protocol):
     """Sentences of one beam width that decode together. Not thread-safe: one thread owns it."""
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, get_args
+from dataclasses import asdict
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from model.configuration import Count, Flag, Requirement, configuration, from_mapping
 from model.decoding.options import DEFAULT_SCORING, DecodingOptions, Scoring
 from model.decoding.scoring import RULES, ScoringRule
-from model.errors import ArtifactError
+from model.errors import ArtifactError, ConfigError
 
 
-@dataclass(frozen=True)
+@configuration("The model's decoding policy")
 class DecodingPolicy:
     """A family's way of decoding.
 
@@ -26,16 +29,16 @@ class DecodingPolicy:
     """
 
     scoring: Scoring = DEFAULT_SCORING
-    length_penalty: float = 1.0
-    early_stopping: bool = False
-    beam_size: int = 4
-    forbidden: tuple[int, ...] | None = None
-    renormalise: bool = False
-    force_end: bool = False
+    length_penalty: Annotated[float, Field(strict=True, ge=0, le=10)] = 1.0
+    early_stopping: Flag = False
+    beam_size: Count = 4
+    forbidden: Annotated[tuple[int, ...], Requirement("a list of token ids")] | None = None
+    renormalise: Flag = False
+    force_end: Flag = False
 
-    def never_generated(self, tokenizers: tuple[int, ...]) -> tuple[int, ...]:
-        """Tokens that may not come: the model's own list, else what its tokenizer says."""
-        return tokenizers if self.forbidden is None else self.forbidden
+    def suppressed_ids(self, tokenizer_default: tuple[int, ...]) -> tuple[int, ...]:
+        """Tokens that are never generated: the model's own list, or else its tokenizer's."""
+        return tokenizer_default if self.forbidden is None else self.forbidden
 
     def rule(self, options: DecodingOptions) -> ScoringRule:
         """The rule for one sentence: what its caller chose, else the model's own."""
@@ -56,19 +59,7 @@ class DecodingPolicy:
         Raises:
             ArtifactError: A field is unknown or out of bounds.
         """
-        known = {item.name for item in fields(cls)}
-        for name in values:
-            if name not in known:
-                raise ArtifactError(f"The manifest's decoding has the unknown field {name!r}; upgrade Verso.")
-        values = dict(values)
-        if values.get("forbidden") is not None:
-            values["forbidden"] = tuple(int(token_id) for token_id in values["forbidden"])
-        policy = cls(**values)
-        if policy.scoring not in get_args(Scoring):
-            raise ArtifactError(
-                f"The manifest's scoring is {policy.scoring!r}; it must be one of {', '.join(get_args(Scoring))}."
-            )
-        penalty = policy.length_penalty
-        if not isinstance(penalty, int | float) or not 0.0 <= penalty <= 10.0:  # as of DecodingOptions; NaN is outside
-            raise ArtifactError(f"The manifest is wrong: length_penalty is {penalty!r}; it must be 0 to 10.")
-        return policy
+        try:
+            return from_mapping(cls, values)
+        except ConfigError as error:
+            raise ArtifactError(f"The manifest is wrong: {error} Upgrade Verso, or make the bundle again.") from error

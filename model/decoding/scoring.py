@@ -38,7 +38,7 @@ class ScoringRule:
         length_scale: Divides the length after that.
         narrows: Each hypothesis that ends takes a row from the beam, which then considers no more candidates than it
             has rows left.
-        stops_when_full: K hypotheses that ended are enough, whatever still runs. Without it the search goes on while a
+        stops_when_full: K hypotheses that ended are enough, whatever still runs. Otherwise the search continues while a
             running hypothesis is ahead of the worst of them.
         leader_must_end: Instead of K hypotheses, as many as the caller wants are enough, if the best candidate of some
             step was one that ended.

@@ -1,10 +1,10 @@
-"""What the searches of several back-ends share: the model's steps, the best continuations, the record of a search."""
+"""What the searches of several back-ends share: the best continuations and the trace of a search."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,39 +12,6 @@ from torch import Tensor
 from model.decoding.options import Candidate, Search
 
 NO_TOKEN = "The model gave no usable next token: its output was NaN or infinite, or every token was forbidden."
-
-
-class StepModel(Protocol):
-    """What decoding needs of a model; see :class:`model.network.transformer.Transformer` for shapes."""
-
-    def encode(self, source: Tensor) -> Tensor:
-        """Read the source."""
-        ...
-
-    def project_memory(self, memory: Tensor) -> Tensor:
-        """Keys and values of the memory."""
-        ...
-
-    def step(
-        self,
-        token_ids: Tensor,
-        positions: Tensor,
-        self_cache: Tensor,
-        cross_cache: Tensor,
-        column: int,
-        may_attend_target: Tensor,
-        may_attend_memory: Tensor,
-    ) -> Tensor:
-        """Logits of the next token."""
-        ...
-
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits after each token of given targets."""
-        ...
-
-    def attend(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Attention weights of encoder, decoder and cross-attention."""
-        ...
 
 
 def best_continuations(logits: Tensor, offsets: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,7 +71,7 @@ class SearchTrace:
         """Record a step; one without candidates, in which a given token was fed, is left out.
 
         Args:
-            considered: Best first. Those that the search goes on with become rows 0, 1, ... of the next step.
+            considered: Best first. Those that the search continues with become rows 0, 1, ... of the next step.
         """
         step = tuple(
             Candidate(number, self._rows[one.row], one.token_id, one.log_prob, one.kept, one.finished)

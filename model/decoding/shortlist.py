@@ -4,7 +4,7 @@ A shortlist is a table: for each source token the target tokens that are likely 
 the ones any sentence may need (Jean et al. 2015, arXiv:1412.2007, section 3.3; Mi et al. 2016, arXiv:1605.03209).
 Candidates are chosen for each sentence, not for a batch, so an answer does not depend on the other sentences.
 
-:mod:`model.training.shortlist` learns one; ``python -m model shortlist`` puts it into a bundle.
+:mod:`model.training.shortlist` learns one; ``verso shortlist`` puts it into a bundle.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Shortlist:
         return None
 
 
-_AGAIN = "make it again with 'python -m model shortlist'"
+_AGAIN = "make it again with 'verso shortlist'"
 
 
 _MAX_ARRAY_BYTES = 2**29

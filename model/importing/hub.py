@@ -9,13 +9,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from tqdm import tqdm
 
 from model.artifacts.pulled import PulledName, is_commit
 from model.errors import ArtifactError
@@ -25,8 +21,8 @@ PUBLIC_HUB = "https://huggingface.co"
 _TIMEOUT_S = 10.0
 """How long the hub may take to answer a question; downloads have no bound while bytes arrive."""
 
-_LINES_EVERY_S = 5.0
-_BAR_EVERY_S = 0.5
+_REPORTED_BYTES = 10**6
+"""Downloads of larger files are reported; on a terminal, huggingface_hub also draws a bar for each file."""
 
 
 class HubUnreachable(ArtifactError):
@@ -75,9 +71,7 @@ class Hub:
         os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
         # Imported here, because it takes a third of a second and most uses of Verso need no hub.
         from huggingface_hub import HfApi
-        from huggingface_hub.utils import disable_progress_bars
 
-        disable_progress_bars()  # each file would have its own
         self.address = os.environ.get("HF_ENDPOINT", "").rstrip("/") or PUBLIC_HUB
         self._api = HfApi(endpoint=self.address, library_name="verso-translate")
         self._report = report
@@ -122,11 +116,12 @@ class Hub:
             HubUnreachable: The hub could not be reached, or the connection was lost.
             ArtifactError: A file may not be read, is not what the hub says, or cannot be written.
         """
-        with shown_progress(folder, sum(file.size for file in files), self._report):
-            for file in files:
-                while not self._downloaded(name, commit, file, folder):
-                    self._report(f"the connection was lost; {file.name} continues where it ended")
-                _check(folder / file.name, file)
+        for file in files:
+            if file.size > _REPORTED_BYTES:
+                self._report(f"downloading {file.name}, {file.size / 1e6:.0f} MB")
+            while not self._downloaded(name, commit, file, folder):
+                self._report(f"the connection was lost; {file.name} continues where it ended")
+            _check(folder / file.name, file)
 
     def _downloaded(self, name: PulledName, commit: str, file: HubFile, folder: Path) -> bool:
         """Download a file, or the rest of it; False if the connection was lost after a part.
@@ -217,36 +212,6 @@ def _check(path: Path, file: HubFile) -> None:
             f"{file.name} was damaged on the way: its {digest.name.upper()} is {digest.hexdigest()[:12]}..., and the "
             f"hub states {expected[:12]}.... It was deleted; start again."
         )
-
-
-@contextmanager
-def shown_progress(folder: Path, total: int, report: Callable[[str], None]) -> Iterator[None]:
-    """Show how much of a folder is there: a bar on a terminal, elsewhere a line every few seconds.
-
-    Args:
-        folder: Where files are written.
-        total: Bytes there will be.
-        report: Called with each line.
-    """
-    done = threading.Event()
-    with tqdm(total=total, desc="downloading", unit="B", unit_scale=True, disable=None) as bar:
-
-        def show() -> None:
-            while not done.wait(_LINES_EVERY_S if bar.disable else _BAR_EVERY_S):
-                there = min(_size(folder), total)
-                if bar.disable:
-                    report(f"downloading: {there / 1e6:.0f} of {total / 1e6:.0f} MB")
-                else:
-                    bar.update(there - bar.n)
-
-        watcher = threading.Thread(target=show, name="verso-download-progress", daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            done.set()
-            watcher.join()
-            bar.update(min(_size(folder), total) - bar.n)
 
 
 def _size(folder: Path) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +22,7 @@ from model.importing.weights import Layout, check_sizes, fill, find_layout, stor
 from model.network.config import ModelConfig
 from model.network.embeddings import position_table
 from model.network.transformer import Transformer
+from model.process.progress import Progress, no_progress
 
 _PROBE_ROWS = 4
 _PROBE_TOKENS = 12
@@ -38,7 +38,7 @@ def import_checkpoint(
     licence: str | None = None,
     attribution: tuple[str, ...] = (),
     report: Callable[[str], None] = print,
-    progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+    progress: Progress = no_progress,
 ) -> Manifest:
     """Make a bundle of a Hugging Face checkpoint (MarianMT, M2M100, NLLB-200).
 
@@ -118,7 +118,7 @@ def _build(
     family: Family,
     tensors: Tensors,
     layout: Layout,
-    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+    progress: Progress,
 ) -> tuple[Transformer, ModelConfig]:
     """Build the model with the checkpoint's weights; also gives its architecture, adapted to the stored positions."""
     config = family.config

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from model.artifacts.pulled import PulledBundles, PulledName
 from model.errors import ArtifactError
 from model.importing.hub import Hub, HubFile, HubUnreachable, Snapshot
+from model.process.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from model.artifacts.manifest import Precision
@@ -40,7 +41,7 @@ class Puller:
         cache_dir: Path | None = None,
         *,
         report: Callable[[str], None] = print,
-        progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, label, total: items,
+        progress: Progress = no_progress,
     ) -> None:
         self._name = name
         self._precision: Precision = precision

@@ -8,9 +8,8 @@ differ (https://github.com/huggingface/transformers/issues/26271).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from model.errors import ArtifactError
 from model.importing.folder import Read, Tensors
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
+from model.process.progress import Progress
 
 _SHARED = "model.shared.weight"
 _SOURCE = "model.encoder.embed_tokens.weight"
@@ -158,7 +158,7 @@ def fill(
     *,
     table: Tensor,
     position_skip: int,
-    progress: Callable[[Iterable[Any], str, int], Iterable[Any]],
+    progress: Progress,
 ) -> None:
     """Copy a checkpoint's tensors into a model, one layer at a time, so that only one layer is in memory twice.
 
@@ -207,8 +207,6 @@ def _sources(name: str, layout: Layout) -> Iterator[str]:
         "target_embedding.tokens.weight": layout.target_embedding,
         "source_embedding.positions": layout.source_positions,
         "target_embedding.positions": layout.target_positions,
-        "source_embedding.norm": "model.encoder.layernorm_embedding",
-        "target_embedding.norm": "model.decoder.layernorm_embedding",
         "output.weight": layout.output,
         "output.bias": layout.output_bias or _OUTPUT_BIAS,
     }
@@ -218,9 +216,6 @@ def _sources(name: str, layout: Layout) -> Iterator[str]:
             yield source
         return
     module, kind = name.rsplit(".", 1)
-    if module in fixed:
-        yield f"{fixed[module]}.{kind}"
-        return
     if module in ("encoder_norm", "decoder_norm"):
         yield f"model.{module.split('_')[0]}.layer_norm.{kind}"
         return

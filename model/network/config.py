@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from model.configuration import Count, Flag, NonNegative, configuration, from_mapping
+from model.errors import ConfigError
 
 Activation = Literal["relu", "silu", "gelu"]
 NormPosition = Literal["pre", "post", "residual-post"]
 NormGain = Literal["vector", "scalar"]
 PositionTable = Literal["interleaved", "halves", "tensor2tensor", "learned"]
+
+_REMOVED = "embedding_norm"
+"""A field of earlier releases."""
 
 
 @configuration("The architecture")
@@ -39,7 +44,6 @@ class ModelConfig:
             weights.
         position_offset: Position of the first token; model families that reserve positions for padding start above 0.
         scale_embedding: Whether token vectors are multiplied by ``sqrt(d_model)``.
-        embedding_norm: Whether the sum of token and position is normalised (BART's layernorm_embedding).
         attention_bias: Whether the projections of attention have biases.
         output_bias: Whether the output projection has a bias.
         decoder_num_heads: Heads of the decoder; ``num_heads`` if None.
@@ -69,7 +73,6 @@ class ModelConfig:
     positions: PositionTable = "interleaved"
     position_offset: NonNegative = 0
     scale_embedding: Flag = True
-    embedding_norm: Flag = False
     attention_bias: Flag = True
     output_bias: Flag = True
     decoder_num_heads: Count | None = None
@@ -103,10 +106,16 @@ class ModelConfig:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ModelConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> ModelConfig:
         """Build from the fields by name.
 
         Raises:
             ConfigError: A field is unknown or missing, or the values do not describe a possible model.
         """
+        values = dict(values)
+        if values.pop(_REMOVED, False):  # models of release 0.1.0 have it, and it is false
+            raise ConfigError(
+                f"The architecture has {_REMOVED}, a norm after the embeddings, which this release does not compute; "
+                "use release 0.1.0, or train the model without it."
+            )
         return from_mapping(cls, values)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from model.network.config import ModelConfig, PositionTable
-from model.network.norms import layer_norm
 
 
 def position_table(layout: PositionTable, num_positions: int, d_model: int, offset: int = 0) -> Tensor:
@@ -72,7 +71,6 @@ class Embedding(nn.Module):
         else:
             # Not persistent: the table is computed from the configuration, so checkpoints do not need it.
             self.register_buffer("positions", table, persistent=False)
-        self.norm = layer_norm(config) if config.embedding_norm else nn.Identity()
 
     def forward(self, token_ids: Tensor, positions: Tensor) -> Tensor:
         """Embed tokens at their positions.
@@ -84,4 +82,4 @@ class Embedding(nn.Module):
         Returns:
             Vectors, (B, T, C).
         """
-        return self.norm(self.tokens(token_ids) * self.scale + self.positions[positions])
+        return self.tokens(token_ids) * self.scale + self.positions[positions]

@@ -28,9 +28,8 @@ def attention_steps(
 
     - ``embedding``: Token embeddings of the attending side after scaling, (T, C).
     - ``position``: What is added to them for their positions, (T, C).
-    - ``embedded``: Their sum after the norm, (T, C); only if the model normalises it (``embedding_norm``).
     - ``input``: What enters the sub-layer, (T, C). In layer 0 of the encoder, and of the decoder's self-attention, it
-      is ``embedded``, or else the sum.
+      is the sum of these two.
     - ``normed``: ``input`` after the norm, (T, C); only pre-norm.
     - ``query``, ``key``, ``value``: (T, D), (S, D), (S, D).
     - ``scores``: Products of queries and keys, divided by the square root of D, (T, S).
@@ -66,8 +65,6 @@ def attention_steps(
         "position": embedding.positions[: token_ids.size(1)].unsqueeze(0),
     }
     x = steps["embedding"] + steps["position"]  # (1, T, C)
-    if config.embedding_norm:
-        x = steps["embedded"] = embedding.norm(x)
 
     may_attend_source = padding_mask(source, network.pad_id)
     # Scripted lists of modules have no indices.

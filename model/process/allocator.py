@@ -22,7 +22,7 @@ def keep_freed_memory() -> bool:
     """Prepare a process for training: keep the memory of freed tensors, and fewer compiled kernels.
 
     A training step frees and allocates the same gigabyte again and again. By default glibc returns much of it to the
-    kernel each time, which has to map and clear every page anew: some 25,000 page faults an update. And oneDNN keeps a
+    kernel each time, which has to map and clear every page again: some 25,000 page faults an update. And oneDNN keeps a
     compiled kernel for each of the last 1,024 shapes it multiplied; batches keep bringing new shapes, so these would be
     hundreds of megabytes that are never used again.
 

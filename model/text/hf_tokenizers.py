@@ -370,7 +370,7 @@ def read_vocabulary(content: bytes, name: str) -> dict[str, int]:
 
 
 def _stripped(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
-    """The text without white space at its ends, and the spans in that text."""
+    """The text without whitespace at its ends, and the spans in that text."""
     lead = len(text) - len(text.lstrip())
     text = text.strip()
     return text, [(min(max(0, start - lead), len(text)), min(max(0, end - lead), len(text))) for start, end in spans]

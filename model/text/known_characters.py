@@ -19,7 +19,7 @@ def encodable(text: str) -> str:
 
 
 class KnownCharacters:
-    """The characters of the pieces of a vocabulary, parts of accented letters and white space among them.
+    """The characters of the pieces of a vocabulary, parts of accented letters and whitespace among them.
 
     Args:
         pieces: The pieces, without special tokens and tokens of single bytes.

@@ -1,7 +1,7 @@
 """The layout of a text: what belongs to no sentence, and what a sentence has beside its words.
 
 Tabs, wide gaps and single bars separate cells. List markers and numbers of lists are not passed to the model, which
-might change or drop them. Repeated punctuation at the end of a sentence, and unusual white space inside it, are
+might change or drop them. Repeated punctuation at the end of a sentence, and unusual whitespace inside it, are
 restored in its translation.
 """
 
@@ -74,7 +74,7 @@ def start_of_ending(translation: str) -> int:
 
 
 def unusual_spaces(sentence: str) -> list[Span]:
-    """White space inside a sentence that is not one plain space."""
+    """Whitespace inside a sentence that is not one plain space."""
     if sentence.isascii() and "  " not in sentence and sentence.isprintable():
         return []
     return [match.span() for match in _UNUSUAL_SPACES.finditer(sentence)]

@@ -31,7 +31,7 @@ _FIRST_REACH = 64
 
 @dataclass(frozen=True)
 class Segment:
-    """A unit of translation: ``text[start:end]``, not empty and without white space at its ends.
+    """A unit of translation: ``text[start:end]``, not empty and without whitespace at its ends.
 
     Args:
         start: Index of its first character.

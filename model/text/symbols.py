@@ -1,4 +1,4 @@
-"""Reserved symbols: what a model is told inside a sentence, beside its text.
+"""Reserved symbols: instructions to the model inside a sentence, beside its text.
 
 A vocabulary can reserve 64 tokens that no text is encoded to. They mark what stands at their place (placeholders), how
 to translate a word (glossary terms), and properties of the whole sentence (form of address, synthetic source).

@@ -101,7 +101,7 @@ Normalisation = Literal["nfkc", "nfc"]
 """The normalisation of a text before it is split into pieces.
 
 ``nfkc`` is SentencePiece's ``nmt_nfkc``, which replaces compatibility characters by their plain forms (``½`` becomes
-``1/2``). ``nfc`` only composes letters with their accents, turns white space into spaces and drops invisible
+``1/2``). ``nfc`` only composes letters with their accents, turns whitespace into spaces and drops invisible
 characters, so visible characters stay as they are.
 """
 
@@ -344,11 +344,6 @@ class Tokenizer:
         ids, spans = _with_offsets(self._processor, text)
         return [self._marker(target), *ids, END_ID], [(0, 0), *spans, (len(text), len(text))]
 
-    def encode_target_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
-        """As :meth:`encode_target`, with the characters of ``text`` that each token covers."""
-        ids, spans = _with_offsets(self._target, text)
-        return [*ids, END_ID], [*spans, (len(text), len(text))]
-
     def decode(self, ids: Sequence[int]) -> str:
         """Decode target ids; special tokens are left out."""
         return str(self._target.DecodeIds(list(ids)))
@@ -438,7 +433,7 @@ def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
     if specials != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
         raise ArtifactError(
             f"The tokenizer's pad, unknown, start and end ids are {specials}, but this model format needs "
-            f"{(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}; learn one with 'python -m model tokenizer'."
+            f"{(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}; learn one with 'verso tokenizer'."
         )
     return processor
 
@@ -465,7 +460,7 @@ def _with_offsets(processor: sentencepiece.SentencePieceProcessor, text: str) ->
 
 
 def without_space(text: str, span: Span) -> Span:
-    """A span without leading white space, which SentencePiece counts as part of a word's first piece."""
+    """A span without leading whitespace, which SentencePiece counts as part of a word's first piece."""
     start, end = span
     while start < end and text[start].isspace():
         start += 1

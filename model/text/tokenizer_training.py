@@ -120,7 +120,7 @@ def _normalisation_rule(normalisation: Normalisation) -> Generator[dict[str, Any
 
 
 def _nfc_rules() -> dict[str, str]:
-    """Replacements of the normalisation ``nfc``: decomposed letters by composed letters, white space by spaces."""
+    """Replacements of the normalisation ``nfc``: decomposed letters by composed letters, whitespace by spaces."""
     rules: dict[str, str] = {}
     for code_point in range(0x80, 0x10000):
         composed = chr(code_point)

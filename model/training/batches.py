@@ -123,7 +123,7 @@ class BatchMaker:
             not isinstance(tokenizer, Tokenizer) or tokenizer.is_char
         ):
             raise ConfigError(
-                "subword_sampling and target_subword_sampling need a vocabulary of subwords that 'python -m model "
+                "subword_sampling and target_subword_sampling need a vocabulary of subwords that 'verso "
                 "train' learned; leave them out to train on an imported model or on characters."
             )
         self._tokenizer = tokenizer
@@ -252,7 +252,7 @@ class BatchMaker:
         return pairs if len(pairs) * longest <= self._batch_tokens else []
 
     def _plan(self, indices: list[int], rng: np.random.Generator) -> _Plan:
-        """Examples augmented, told what the controls say, and segmented at random."""
+        """Examples that are augmented, carry controls, and are segmented at random."""
         examples, controlled, number = self._examples, self._controlled, len(indices)
         sampled = rng.random((number, 2)) < (self._subword_sampling, self._target_subword_sampling)
         sampling_seeds = rng.integers(2**32, size=(number, 2))

@@ -112,7 +112,7 @@ def with_terms(
 ) -> tuple[list[Part], list[Part]] | None:
     """A pair in whose source one to three words carry their translation; None if no word can.
 
-    Some terms are other words than the translation's, and replace them: the model learns to write what it is told, and
+    Some terms are other words than the translation's, and replace them: the model learns to write the given term, and
     not what it would write anyway. Half of the rest have another form than in the translation, so that it learns to
     inflect them.
 

@@ -12,7 +12,7 @@ from model.training.augmentation import Share
 
 @configuration("controls")
 class Controls:
-    """How many of the sentence pairs of an epoch carry controls; drawn anew in every epoch.
+    """How many of the sentence pairs of an epoch carry controls; drawn again in every epoch.
 
     Args:
         placeholders: Share of the pairs of which words, or the tags around them, are replaced by placeholders.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import DataError
+from model.process.files import atomic_write
 from model.training.settings import CorpusSettings, GeneratedCorpus
 
 Pair = tuple[str, str]
@@ -127,11 +128,8 @@ def read_parallel(base: Path, languages: tuple[str, str]) -> list[Pair]:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write a UTF-8 text; its folder is made if needed. The file has its name when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8", newline="\n") as sink:
+    with atomic_write(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as sink:
         sink.writelines(f"{line}\n" for line in lines)
-    part.replace(path)
 
 
 def write_parallel(base: Path, languages: tuple[str, str], pairs: Sequence[Pair]) -> None:

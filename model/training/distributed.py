@@ -93,7 +93,7 @@ ALONE = Processes()
 
 
 @contextlib.contextmanager
-def joined(device: str) -> Iterator[Processes]:
+def join_processes(device: str) -> Iterator[Processes]:
     """Join the processes that ``torchrun`` started; this process alone if it did not.
 
     Args:

@@ -11,6 +11,7 @@ from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
+from model.decoding.sentence import DecodingRequest
 from model.network.transformer import Transformer
 from model.scores import bleu_units, exact_share, score
 from model.text.tokenizer import TextTokenizer
@@ -126,13 +127,15 @@ def translate_greedily(
     """
     device = transformer.output.weight.device
     longest = transformer.target_embedding.positions.size(0)
+    options, forced_ids = DecodingOptions(decoding="greedy"), tokenizer.forced_ids(target)
     outcomes = decode_in_order(
         lambda width: TorchCohort(
             TorchState(transformer, width, tokenizer.pad_id, device), tokenizer, width, longest, device, policy
         ),
-        [tokenizer.encode(sentence, target, source)[:longest] for sentence in sentences],
-        DecodingOptions(decoding="greedy"),
-        forced_ids=[tokenizer.forced_ids(target)] * len(sentences),
+        [
+            DecodingRequest(0, tokenizer.encode(sentence, target, source)[:longest], options, forced_ids)
+            for sentence in sentences
+        ],
         max_batch_tokens=4096,
     )
     return [tokenizer.decode(outcome.hypothesis.token_ids) if outcome.hypothesis else "" for outcome in outcomes]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import zipfile
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.errors import ConfigError, DataError
-from model.process.durable_files import put_in_place
+from model.process.files import atomic_write
 from model.text.symbols import Part
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.controlled_pairs import ControlledPairs
@@ -192,7 +191,7 @@ class Examples:
         if not symbols:
             return source_ids
         if not isinstance(self._tokenizer, Tokenizer):
-            raise ConfigError("tag needs a vocabulary that 'python -m model train' learned with reserve_symbols.")
+            raise ConfigError("tag needs a vocabulary that 'verso train' learned with reserve_symbols.")
         for symbol in symbols:
             source_ids = self._tokenizer.tagged(source_ids, symbol)
         return source_ids
@@ -262,8 +261,5 @@ def _read(file: Path) -> dict[str, npt.NDArray[Any]] | None:
 
 def _write(file: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Keep arrays. Several processes of a run may write the same file at once."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(f".{os.getpid()}.unfinished")
-    with unfinished.open("wb") as sink:
+    with atomic_write(file, shared=True) as unfinished, unfinished.open("wb") as sink:
         np.savez(sink, allow_pickle=False, **arrays)
-    put_in_place(unfinished, file)

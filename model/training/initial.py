@@ -17,7 +17,7 @@ from model.languages import LanguagePairs
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.network.transformer import Transformer
-from model.process import digests
+from model.process.files import file_digest as digest_of_file
 from model.text.tokenizer import TextTokenizer, Tokenizer
 from model.training.settings import TrainingSettings
 
@@ -72,7 +72,7 @@ def load_initial(path: Path) -> Initial:
     if path.is_dir():
         raise ArtifactError(
             f"{path} is a folder; --init-from names a checkpoint or a bundle. To make a bundle of a hub folder, use "
-            f"'python -m model import {path} --precision float32 --out FILE'."
+            f"'verso import {path} --precision float32 --out FILE'."
         )
     digest = file_digest(path)
     if is_checkpoint(path):
@@ -117,7 +117,7 @@ def file_digest(path: Path) -> str:
         ArtifactError: The file cannot be read.
     """
     try:
-        return digests.file_digest(path)
+        return digest_of_file(path)
     except OSError as error:
         raise ArtifactError(
             f"{path} cannot be read: {error.strerror}; --init-from names a file to start from."

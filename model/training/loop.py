@@ -179,7 +179,7 @@ class _Run:
         self.files: dict[str, bytes] | None = None
         self.imported: dict[str, Any] = {}
         self.origin: dict[str, str] | None = None
-        # What cannot go on is refused before the text is read, which takes longer.
+        # An impossible run is refused before the text is read, which takes longer.
         resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
         initial = None
         if resumed:
@@ -241,7 +241,7 @@ class _Run:
             self.config = self.settings.model_config(own.vocab_size, own.target_vocab_size)
 
     def _check_resumed(self, checkpoint: Checkpoint) -> None:
-        """Check that the run can go on with these settings; reports settings that have changed.
+        """Check that the run can continue with these settings; reports settings that have changed.
 
         Raises:
             ConfigError: It cannot; names what differs.

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from model.errors import DataError
+from model.process.progress import Progress, no_progress
 from model.training.cleaning import MAX_REPETITIONS, Reason, clean_side, fault, incomplete, split_pair
 from model.training.corpus import HOW_TO_CONVERT, Pair, bare_words, find_text, read_unpacked
 
 RawPair = tuple[bytes, bytes] | None
 """The two sides of a line as they are in the files; None if a line of a table has too few columns."""
-
-_Item = TypeVar("_Item")
-
-Progress = Callable[[Sequence[_Item], str, int], Iterable[_Item]]
-"""Wraps a sequence, with a label and a length, in a progress bar."""
 
 MIN_PAIRS = 100
 """Pairs that must be left after cleaning."""
@@ -133,7 +128,7 @@ def prepare_text(
     raw: Sequence[RawPair],
     languages: tuple[str, str],
     held_out: int | None = None,
-    progress: Progress[RawPair] | None = None,
+    progress: Progress = no_progress,
 ) -> Prepared:
     """Clean, split, deduplicate and hold out.
 
@@ -150,7 +145,7 @@ def prepare_text(
         DataError: The text is not UTF-8, too few pairs are left, or too few can be held out.
     """
     work = _Preparation(languages)
-    items = progress(raw, "clean", len(raw)) if progress else raw
+    items = progress(raw, "clean", len(raw))
     lines = [(number, pair) for number, one in enumerate(items, start=1) if (pair := work.decode(number, one))]
     work.check_encoding(len(raw))
     length_ratio = _length_ratio([pair for _, pair in lines])
@@ -173,7 +168,7 @@ def _length_ratio(pairs: Sequence[Pair]) -> float:
 
 @dataclass
 class _Preparation:
-    """What is known of the lines read so far."""
+    """Counts and pairs of the lines read so far."""
 
     languages: tuple[str, str]
     left_out: list[LeftOut] = field(default_factory=list)
@@ -202,7 +197,7 @@ class _Preparation:
         if reason:
             self._leave_out(number, reason, pair)
             return None
-        # White space at the ends is no repair.
+        # Whitespace at the ends is no repair.
         self.num_repaired += pair != (written[0].strip(), written[1].strip())
         return pair
 

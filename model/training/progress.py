@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from model.process.files import atomic_write
 from model.scores import mean_bleu
 from model.training.update_batches import Position
 
@@ -122,12 +123,10 @@ class Progress:
         """Write the evaluations to ``curve.csv`` and ``curve.png``."""
         from model.plots import learning_curve  # matplotlib takes half a second to import
 
-        unfinished = run_dir / (CURVE + ".unfinished")
-        with unfinished.open("w", newline="", encoding="utf-8") as sink:
+        with atomic_write(run_dir / CURVE) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as sink:
             writer = csv.DictWriter(sink, fieldnames=list(self.rows[-1]), extrasaction="ignore")
             writer.writeheader()
             writer.writerows(self.rows)
-        unfinished.replace(run_dir / CURVE)
         learning_curve(self.rows, run_dir / "curve.png")
 
 

@@ -6,9 +6,8 @@ expectation-maximisation. The markers and the end token, which all sources conta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,10 @@ from model.artifacts.manifest import Manifest
 from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
+from model.process.progress import Progress, no_progress
 from model.text.known_characters import WORD_START
 from model.text.tokenizer import TextTokenizer
 from model.training.corpus import Pair
-
-Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]
-"""Wraps an iterable, with a label and its length, in a progress bar."""
 
 Links = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Indices of (source token, target token) pairs, grouped by target position, and the start of each group."""
@@ -65,7 +62,7 @@ def learn_for_model(
     pairs: Sequence[Pair],
     languages: tuple[str, str],
     settings: ShortlistSettings = ShortlistSettings(),
-    progress: Progress = lambda items, label, total: items,
+    progress: Progress = no_progress,
 ) -> Shortlist:
     """Learn a shortlist for a model from text, for all its directions between two languages.
 
@@ -104,7 +101,7 @@ def learn_for_model(
         config.source_vocab_size,
         config.target_vocab_size,
         end_id=tokenizer.end_id,
-        never=manifest.policy.never_generated(tokenizer.never_generated),
+        never=manifest.policy.suppressed_ids(tokenizer.never_generated),
         always=letters,
         shared=config.source_vocab_size == config.target_vocab_size and tokenizer.pieces(seen) == pieces,
         settings=settings,
@@ -126,7 +123,7 @@ def learn_shortlist(
     always: Collection[int] = (),
     shared: bool = False,
     settings: ShortlistSettings = ShortlistSettings(),
-    progress: Progress = lambda items, label, total: items,
+    progress: Progress = no_progress,
 ) -> Shortlist:
     """Learn a shortlist.
 
@@ -184,7 +181,7 @@ def translation_shares(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
     target_vocab_size: int,
     iterations: int,
-    progress: Progress = lambda items, label, total: items,
+    progress: Progress = no_progress,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """All token pairs that occur together, sorted by source token, and the probability of each target."""
     keys, widths = [], []

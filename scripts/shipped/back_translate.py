@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from model.commands.models import add_model_arguments, load_translator
 from model.errors import ConfigError
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.scores import sentence_chrf
 from model.training.corpus import Pair, bare_words, read_lines, write_parallel
 from model.translation.options import TranslationOptions

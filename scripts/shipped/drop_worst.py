@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from model.artifacts.bundle import Bundle
 from model.commands.models import add_model_arguments, load_translator
-from model.decoding.eager.forced import logits_by_torch
+from model.decoding.eager.teacher_forcing import logits_by_torch
 from model.errors import ConfigError
 from model.training.corpus import Pair, read_parallel, write_lines, write_parallel
 from model.translation.evidence import target_log_probs

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from model.commands.models import with_progress
 from model.errors import DataError
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.training.corpus import Pair, bare_words, detokenise, read_parallel, unseen, write_parallel
 from scripts.shipped.command import LANGUAGES, start
 

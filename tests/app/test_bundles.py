@@ -255,7 +255,7 @@ def test_shortlists_are_used_if_enabled_and_in_the_bundle(
 def test_enabling_shortlists_that_no_bundle_has_is_refused(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     only = write(tmp_path / "a.pt", "a")
     with pytest.raises(
-        SettingsError, match=r"VERSO_SHORTLIST is 'on', but .*a\.pt has no shortlist: .*model shortlist'"
+        SettingsError, match=r"VERSO_SHORTLIST is 'on', but .*a\.pt has no shortlist: .*verso shortlist'"
     ):
         files(model=only, shortlist="on").load_configured()
     assert loaded == []

@@ -434,7 +434,7 @@ def other_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A post-norm model of another size, with learned positions, that has hardly learned anything."""
     folder = tmp_path_factory.mktemp("other")
     settings = TrainingSettings.load(write_toy(folder))
-    shape = {"norm": "post", "positions": "learned", "encoder_layers": 2, "num_heads": 4, "embedding_norm": True}
+    shape = {"norm": "post", "positions": "learned", "encoder_layers": 2, "num_heads": 4}
     settings = replace(
         settings, model={**settings.model, **shape}, max_steps=4, warmup_steps=1, cooldown_steps=1, evaluate_every=4
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from model.artifacts.bundle import is_checkpoint, load_bundle, read_manifest, read_tokenizer
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, untied_weights
-from model.artifacts.data_form import opened
+from model.artifacts.data_form import open_bundle
 from model.errors import ModelError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
@@ -33,7 +33,7 @@ def _in_file(suffix: str, run: Callable[[Path], object], data: bytes) -> None:
 
 def _use_data_form(path: Path) -> None:
     """What is loaded must be able to translate, or refuse."""
-    with opened(path):
+    with open_bundle(path):
         pass
     translator = Translator(load_bundle(path))
     source, target = translator.manifest.directions.example

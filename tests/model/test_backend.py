@@ -48,9 +48,9 @@ def test_slots_and_eager_give_equal_outputs_and_the_reason_of_their_choice(model
     [
         ({"precision": "float16"}, None, "it computes in float32, bfloat16 or int8, and the bundle is in float16"),
         (
-            {"architecture": {"embedding_norm": True}},
+            {"architecture": {"norm": "residual-post"}},
             None,
-            "the model normalises its embeddings (embedding_norm), and the compiled decoder does not",
+            "the norm is residual-post, and the compiled decoder has pre and post",
         ),
         ({}, "there is no compiler", "there is no compiler"),
     ],
@@ -109,7 +109,7 @@ def test_slots_take_thousands_of_rows_on_a_gpu_if_there_is_memory_for_them(
 ) -> None:
     slots = choose_backend(model, slots=True)
     assert isinstance(slots, SlotBackend)
-    on_gpu = SlotBackend(replace(model, device=torch.device("cuda")), slots.slots, slots.reason)
+    on_gpu = SlotBackend(replace(model, device=torch.device("cuda")), slots.reason, slots.slots)
     row_bytes = 2 * 192 * 2 * 2 * 32 * 4 + 4 * 4 * 12
     for free_bytes, rows in ((80e9, 4096), (4 * row_bytes * 1000, 1000), (0, 4)):
         monkeypatch.setattr("model.decoding.backend.available_bytes", lambda device, found=free_bytes: found)

@@ -105,3 +105,10 @@ def test_every_field_is_documented() -> None:
     assert [
         field.name for field in dataclasses.fields(ModelConfig) if f" {field.name}: " not in str(ModelConfig.__doc__)
     ] == []
+
+
+def test_a_model_of_an_earlier_release_has_no_embedding_norm() -> None:
+    values = small_config().to_dict()
+    assert ModelConfig.from_dict({**values, "embedding_norm": False}) == small_config()
+    with pytest.raises(ConfigError, match="has embedding_norm, a norm after the embeddings"):
+        ModelConfig.from_dict({**values, "embedding_norm": True})

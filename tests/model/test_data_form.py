@@ -35,7 +35,7 @@ from model.decoding.native.library import find_library
 from model.decoding.shortlist import Limits, Shortlist
 from model.errors import ArtifactError, ConfigError, ModelError
 from model.network.quantised import int8_is_supported
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 

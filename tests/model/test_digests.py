@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.process.digests import file_digest, is_digest
+from model.process.files import file_digest, is_digest
 from model.process.folders import cache_folder
 
 

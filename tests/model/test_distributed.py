@@ -18,7 +18,7 @@ import yaml
 from model.artifacts.checkpoint import load_checkpoint
 from model.errors import DeviceError
 from model.training.augmentation import Augmentation
-from model.training.distributed import ALONE, Processes, joined
+from model.training.distributed import ALONE, Processes, join_processes
 from model.training.loop import AVERAGED, LAST, train
 from model.training.progress import CURVE
 from model.training.settings import TrainingSettings
@@ -161,7 +161,7 @@ def test_processes_share_the_batches_of_an_update_in_turn() -> None:
 
 def test_a_gpu_cannot_be_named_for_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(DeviceError, match="'cuda:1', but torchrun started 2 processes"), joined("cuda:1"):
+    with pytest.raises(DeviceError, match="'cuda:1', but torchrun started 2 processes"), join_processes("cuda:1"):
         pass
 
 
@@ -169,5 +169,5 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(DeviceError, match="set --nproc-per-node of torchrun to 1 at most"), joined("cuda"):
+    with pytest.raises(DeviceError, match="set --nproc-per-node of torchrun to 1 at most"), join_processes("cuda"):
         pass

@@ -111,7 +111,7 @@ def test_a_folder_that_is_not_writable_is_named(toy_checkpoint: Path, tmp_path: 
 
 
 def test_a_missing_bundle_is_named_with_the_command_that_makes_one(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"no bundle at .*nowhere\.pt.*model export"):
+    with pytest.raises(ArtifactError, match=r"no bundle at .*nowhere\.pt.*verso export"):
         load_bundle(tmp_path / "nowhere.pt")
 
 
@@ -203,7 +203,7 @@ def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_b
     [
         ({"format_version": 99}, "format version 99 and this release reads up to 3"),
         ({"format": "other"}, "no bundle of this project"),
-        ({"pairs": None}, "incomplete"),
+        ({"pairs": None}, "wrong: pairs: Input should be a valid tuple"),
         ({"max_source_tokens": "24"}, "wrong: max_source_tokens: Input should be a valid integer"),
         ({"architecture": []}, "wrong: architecture: Input should be"),
         ({"precision": "int4"}, "wrong: precision: Input should be 'float32'"),

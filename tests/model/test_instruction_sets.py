@@ -70,8 +70,7 @@ def models(
                 weights.copy_(weights.sign() * 0.1)
     module = script(eager, precision)
     table = random_table(6) if shortlist else None
-    made = [make_native_model(module, config, table, isa) for isa in sets]
-    return [one for one in made if one is not None]
+    return [make_native_model(module, config, table, isa) for isa in sets]
 
 
 def decoded(model: NativeModel, width: int) -> list[Any]:
@@ -160,7 +159,6 @@ def test_numbers_that_are_none_break_a_sentence_with_every_set(precision: Any) -
     module = script(eager, precision)
     for isa in USABLE:
         model = make_native_model(module, config, isa=isa)
-        assert model is not None
         group = NativeCohort(model, VOCABULARY, 1, 30, DecodingPolicy())
         outcome = decode_together(group, [[5, 2]], [TranslationOptions(decoding="greedy")])[0]
         assert outcome.hypothesis is None, isa

@@ -82,10 +82,10 @@ def test_a_model_with_scalar_gains_and_no_biases_is_torchs(norm: str) -> None:
 
 
 def test_every_norm_has_a_scalar_gain() -> None:
-    made, _ = transformer(layer_norm_gain="scalar", embedding_norm=True)
+    made, _ = transformer(layer_norm_gain="scalar")
     assert not [module for module in made.modules() if isinstance(module, nn.LayerNorm)]
-    # 2 in each encoder layer, 3 in each decoder layer, after each stack, after each embedding.
-    assert sum(isinstance(module, ScalarLayerNorm) for module in made.modules()) == 2 * 2 + 3 * 3 + 2 + 2
+    # 2 in each encoder layer, 3 in each decoder layer, after each stack.
+    assert sum(isinstance(module, ScalarLayerNorm) for module in made.modules()) == 2 * 2 + 3 * 3 + 2
 
 
 def torch_attention(layer: Any, config: ModelConfig) -> nn.MultiheadAttention:

@@ -110,7 +110,7 @@ def one_position_for_all(patch: pytest.MonkeyPatch) -> None:
     """``table[length]`` for ``table[:length]``: every token of a sequence gets the same position."""
 
     def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
-        found: Tensor = self.norm(self.tokens(token_ids) * self.scale + self.positions[positions.max()])
+        found: Tensor = self.tokens(token_ids) * self.scale + self.positions[positions.max()]
         return found
 
     patch.setattr(Embedding, "forward", forward)
@@ -155,7 +155,7 @@ def positions_unsliced(patch: pytest.MonkeyPatch) -> None:
     """The whole table is added, for any length of the sequence."""
 
     def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
-        found: Tensor = self.norm(self.tokens(token_ids) * self.scale + self.positions)
+        found: Tensor = self.tokens(token_ids) * self.scale + self.positions
         return found
 
     patch.setattr(Embedding, "forward", forward)

@@ -87,7 +87,6 @@ def native(
     module: Any, width: int, shortlist: Shortlist | None, policy: str = "own", reserved: Sequence[int] = ()
 ) -> NativeCohort:
     model = make_native_model(module, small_config(**LARGE), shortlist)
-    assert model is not None
     return NativeCohort(model, VOCABULARY, width, 30, with_reserved(POLICIES[policy], reserved))
 
 
@@ -226,7 +225,7 @@ def test_an_invalid_table_is_refused(wrong: dict[str, Any], said: str, tmp_path:
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(ArtifactError, match=said) as refused:
         Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
-    assert "python -m model shortlist" in str(refused.value)
+    assert "verso shortlist" in str(refused.value)
 
 
 def test_a_valid_table_is_accepted(tmp_path: Path) -> None:
@@ -254,7 +253,7 @@ def test_a_bundle_contains_its_shortlist(toy_bundle: Path, short_bundle: Path) -
     assert bundle.manifest.shortlist["sentence_pairs"] == 400
     assert replace(bundle.manifest, shortlist={}) == read_manifest(toy_bundle)
     assert load_bundle(toy_bundle).shortlist is None
-    with pytest.raises(ArtifactError, match=r"has no vocabulary shortlist; make one with 'python -m model shortlist"):
+    with pytest.raises(ArtifactError, match=r"has no vocabulary shortlist; make one with 'verso shortlist"):
         Translator.load(toy_bundle, shortlist=True)
 
 
@@ -338,7 +337,6 @@ def test_a_shortlist_of_all_tokens_gives_bit_identical_outputs(precision: str, w
 @pytest.mark.parametrize("width", [1, 3])
 def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) -> None:
     model = make_native_model(script(transformer(), precision), small_config(**LARGE), random_table(4))  # type: ignore[arg-type]
-    assert model is not None
     sources = random_sources(150, vocab_size=VOCAB, seed=2)
     options = beam(width, num_hypotheses=width, return_scores=True)
 

@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.decoding.slots.buckets import SHRINK_AT, Bucket, next_power_of_two
-from model.decoding.slots.choice import Constants, take_step
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotStep, at_rest
+from model.decoding.slots.step import Constants, take_step
 from model.decoding.slots.tensors import SlotTensors
 from model.network.transformer import Transformer
 from tests.model.recorded import RecordedGraph, record, use_recorded_graphs

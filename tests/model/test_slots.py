@@ -15,11 +15,10 @@ from model.artifacts.bundle import load_bundle
 from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
-from model.decoding.search import StepModel
 from model.decoding.sentence import MAX_ONCE_IDS, DecodingRequest
-from model.decoding.slots.choice import has_slot_step
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
+from model.decoding.slots.step import has_slot_step
 from model.errors import DecodingError
 from model.network.transformer import Transformer
 from tests.model.searches import PREFIXES, check_search
@@ -438,4 +437,4 @@ def test_an_older_model_has_no_slot_step() -> None:
     class Old:
         encode = project_memory = step = Transformer.encode
 
-    assert not has_slot_step(cast(StepModel, Old()))
+    assert not has_slot_step(cast(Transformer, Old()))

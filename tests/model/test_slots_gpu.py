@@ -18,9 +18,9 @@ import torch
 from model.artifacts.bundle import load_bundle
 from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
-from model.decoding.slots.choice import has_slot_step
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
+from model.decoding.slots.step import has_slot_step
 from tests.model.searches import PREFIXES
 from tests.model.slots import (
     BEAM,

@@ -403,7 +403,7 @@ def test_an_invalid_initial_checkpoint_is_refused(toy_checkpoint: Path, tmp_path
         (tmp_path / "nowhere.pt", "nowhere.pt cannot be read"),
         (torn, "cut short"),
         (tmp_path / "text.pt", "neither bundle nor checkpoint"),
-        (tmp_path, "is a folder.*python -m model import"),
+        (tmp_path, "is a folder.*verso import"),
     ):
         with pytest.raises(ArtifactError, match=said):
             run(config, tmp_path, "new", init_from=path)

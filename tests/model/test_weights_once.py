@@ -49,7 +49,7 @@ def test_packed_weights_come_back_to_the_bit(name: str, precision: Any) -> None:
     weights = safetensors.torch.load(weights_as_bytes(module))
     for isa in instruction_sets():
         packed = make_native_model(module, config, isa=isa)
-        assert packed is not None and packed.precision == precision
+        assert packed.precision == precision
         for weight, value in weights.items():
             assert torch.equal(packed.weight(weight), value), (isa, weight)
         for unknown in ("decoder.9.feed_forward.wide.weight", "output.gain"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
@@ -13,6 +14,7 @@ from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
+from model.text.tokenizer import TextTokenizer
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class TinyVocabulary:
     never_generated: tuple[int, ...] = (0, 1)
 
 
-VOCABULARY = TinyVocabulary()
+VOCABULARY = cast(TextTokenizer, TinyVocabulary())
 
 
 def tiny_transformer(vocab_size: int = 12, seed: int = 0, sharpness: float = 3.0) -> Transformer:

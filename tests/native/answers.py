@@ -14,7 +14,6 @@ from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.manifest import Precision
 from model.artifacts.pretrained import PRETRAINED, pretrained_shortlist
 from model.artifacts.script import script
-from model.decoding.cohort import Vocabulary
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.library import find_library
 from model.decoding.native.packed import NativeModel
@@ -24,6 +23,7 @@ from model.decoding.sentence import DecodingRequest
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
+from model.text.tokenizer import TextTokenizer
 from model.translation.options import TranslationOptions
 from tests.model.test_instruction_sets import SHAPES as SHAPES_OF_SETS
 from tests.model.test_native import POLICIES, random_options
@@ -70,7 +70,7 @@ class Questions:
     model: object
     config: ModelConfig
     sources: list[list[int]]
-    vocabulary: Vocabulary
+    vocabulary: TextTokenizer
     longest_target: int
     widths: Sequence[int]
     shortlist: Shortlist | None

@@ -28,7 +28,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from app.errors import MAX_PROBLEMS, LimitExceeded
 from model.decoding.options import MAX_BEAM_SIZE, Scoring
 from model.network.heads import AttentionHead, AttentionKind
-from model.process.digests import is_digest
+from model.process.files import is_digest
 from model.text.glossary import Glossary, GlossaryTerm
 from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
 from model.translation.options import (

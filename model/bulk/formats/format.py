@@ -40,7 +40,7 @@ class Format(Protocol):
             out: The file to write.
             errors: A file for errors of rows, of formats that have no columns; written only if there are any.
             columns: The names of columns.
-            rows: What became of the rows, in order.
+            rows: The results of the rows, in order.
 
         Yields:
             Bytes of the input that are done.

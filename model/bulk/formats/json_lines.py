@@ -95,7 +95,7 @@ def _parse(path: Path, number: int, line: str, columns: Columns) -> dict[str, An
 
 
 def _with_fields(line: str, columns: Columns, row: TranslatedRow) -> str:
-    """A line with the fields of its translation; what was there is not written anew, which could alter numbers."""
+    """A line with the fields of its translation. The other fields keep their bytes: rewritten numbers could differ."""
     added: dict[str, Any] = {columns.translation: row.translation}
     if row.error is not None:
         added[columns.error] = row.error

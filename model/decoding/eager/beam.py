@@ -146,7 +146,7 @@ class BeamSearch:
     def _considered(
         self, candidates: Tensor, pooled: Collection[int], *, last: bool, done: bool
     ) -> Iterator[Considered]:
-        """What became of a sentence's candidates.
+        """A sentence's candidates and whether they are kept.
 
         Args:
             candidates: Their log-probabilities, tokens and parents, (2K, 3).

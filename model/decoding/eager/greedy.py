@@ -18,7 +18,7 @@ from model.errors import DecodingError
 
 @dataclass
 class _Running:
-    """What is known of a sentence's hypothesis besides its tokens.
+    """The state of a sentence's hypothesis besides its tokens.
 
     Args:
         total: Its log-probability so far, if scores or the search are asked for.

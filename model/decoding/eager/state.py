@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.decoding.search import StepModel
 from model.network.masks import padding_mask
 from model.network.padding import pad
+from model.network.transformer import Transformer
 
 _GROWTH = 32
 """Columns added at once when all are in use, and dropped at once when as many are no longer needed."""
@@ -37,7 +37,7 @@ class TorchState:
         history: Inputs by column, the newest of all rows in one, (N, K, capacity).
     """
 
-    def __init__(self, model: StepModel, width: int, pad_id: int, device: torch.device) -> None:
+    def __init__(self, model: Transformer, width: int, pad_id: int, device: torch.device) -> None:
         self._model = model
         self._width = width
         self._pad_id = pad_id

@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from model.decoding.cohort import Vocabulary
 from model.decoding.eager.beam import BeamSearch
 from model.decoding.eager.filters import TokenFilter
 from model.decoding.eager.greedy import GreedySearch
@@ -22,6 +21,7 @@ from model.decoding.eager.step import Past
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.decoding.shortlist import Shortlist
+from model.text.tokenizer import TextTokenizer
 
 
 class TorchCohort:
@@ -41,7 +41,7 @@ class TorchCohort:
     def __init__(
         self,
         state: TorchState,
-        vocabulary: Vocabulary,
+        vocabulary: TextTokenizer,
         width: int,
         longest_target: int,
         device: torch.device,
@@ -54,7 +54,7 @@ class TorchCohort:
         self._device = device
         self._policy = policy
         self._shortlist = shortlist
-        never = policy.never_generated(vocabulary.never_generated)
+        never = policy.suppressed_ids(vocabulary.never_generated)
         token_filter = TokenFilter(never, vocabulary.end_id, device)
         self._search: GreedySearch | BeamSearch = (
             GreedySearch(token_filter, vocabulary.end_id, policy)

@@ -12,7 +12,6 @@ from dataclasses import astuple
 
 import torch
 
-from model.decoding.cohort import Vocabulary
 from model.decoding.native.library import Request, Rule, TracedCandidate, check
 from model.decoding.native.packed import NativeModel
 from model.decoding.options import Hypothesis, Search
@@ -21,6 +20,7 @@ from model.decoding.scoring import ScoringRule
 from model.decoding.search import NO_TOKEN, Considered, SearchTrace
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
+from model.text.tokenizer import TextTokenizer
 
 STEP_S = 0.002
 """A call takes steps for this long, so that calling the library costs little; a new sentence waits no longer."""
@@ -48,7 +48,7 @@ class NativeCohort:
     """
 
     def __init__(
-        self, model: NativeModel, vocabulary: Vocabulary, width: int, longest_target: int, policy: DecodingPolicy
+        self, model: NativeModel, vocabulary: TextTokenizer, width: int, longest_target: int, policy: DecodingPolicy
     ) -> None:
         self._model = model
         self._vocabulary = vocabulary
@@ -60,7 +60,7 @@ class NativeCohort:
             raise IndexError(f"The closing token is {vocabulary.end_id}, which is one the model does not have.")
         # A token that the model does not have never comes anyway; the library would look for its logit.
         never = sorted(
-            {one for one in policy.never_generated(vocabulary.never_generated) if 0 <= one < model.vocab_size}
+            {one for one in policy.suppressed_ids(vocabulary.never_generated) if 0 <= one < model.vocab_size}
         )
         handle = model.library.verso_cohort(
             model.handle,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import logging
 import weakref
 from collections.abc import Sequence
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.decoding.native.library import (
     Architecture,
@@ -23,13 +21,12 @@ from model.decoding.native.library import (
     choose_instruction_set,
     find_library,
 )
+from model.decoding.native.weights import TYPES, Unsupported, WeightCollection, unpadded
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
-from model.network.quantised import Int8Linear
-
-logger = logging.getLogger("model.native")
 
 _ACTIVATIONS = {"relu": 1, "silu": 2, "gelu": 3}
+
 PrecisionName = Literal["float32", "bfloat16", "int8"]
 """What the weights of products are, as a manifest names it."""
 
@@ -38,19 +35,6 @@ _NAMES: dict[Precision, PrecisionName] = {
     Precision.BFLOAT16: "bfloat16",
     Precision.INT8: "int8",
 }
-_TYPES = {Precision.FLOAT32: torch.float32, Precision.BFLOAT16: torch.bfloat16, Precision.INT8: torch.int8}
-"""Of the weights of products."""
-_FLOATS = {_TYPES[precision]: precision for precision in (Precision.FLOAT32, Precision.BFLOAT16)}
-"""The precision of a product by the type of its weights, if it is not in int8."""
-
-_HEAD_MULTIPLE = 16
-"""The library computes with heads that are a multiple of this wide; narrower ones are filled up with zeros."""
-_MOST_INT8_INPUTS = 2**16
-"""Inputs of an int8 product: with more, its sum might not fit into 32 bits."""
-
-
-class UnknownModule(Exception):
-    """A module is none the library knows; the message is the reason."""
 
 
 class NativeModel:
@@ -69,7 +53,7 @@ class NativeModel:
 
     Raises:
         DeviceError: This processor does not have that instruction set.
-        UnknownModule: The module is not a Transformer of ``config`` in float32, bfloat16 or int8.
+        Unsupported: The module is not a Transformer of ``config`` in float32, bfloat16 or int8.
         MemoryError: There is no memory for the packed weights.
     """
 
@@ -84,7 +68,7 @@ class NativeModel:
         self.library = library
         self.instruction_set = choose_instruction_set(library, isa)
         self.vocab_size = config.target_vocab_size
-        weights = _Weights(module, config)
+        weights = WeightCollection(module, config)
         self._tables = weights.tables  # the library reads them while it decodes
         self._kept = weights.kept
         self._packed = weights.packed
@@ -139,7 +123,7 @@ class NativeModel:
         path, _, part = name.rpartition(".")
         number, precision, outputs, inputs = self._packed[path]
         if part == "weight":
-            found = torch.empty(outputs[0], inputs[0], dtype=_TYPES[precision])
+            found = torch.empty(outputs[0], inputs[0], dtype=TYPES[precision])
         elif part == "bias" or (part == "scales" and precision is Precision.INT8):
             found = torch.empty(outputs[0])
         else:
@@ -148,8 +132,8 @@ class NativeModel:
         check(self.library.verso_unpack(self.handle, number, *addresses))
         if part == "bias" and precision is Precision.BFLOAT16:
             found = found.bfloat16()
-        found = _unpadded(found, *outputs[1:])
-        return _unpadded(found.t(), *inputs[1:]).t().contiguous() if part == "weight" else found
+        found = unpadded(found, *outputs[1:])
+        return unpadded(found.t(), *inputs[1:]).t().contiguous() if part == "weight" else found
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Logits after each token of a given target, start token included: (T, V). Decoding never stores any.
@@ -169,198 +153,35 @@ def reason_not_supported(config: ModelConfig) -> str | None:
         return f"the activation is {config.activation}, and the compiled decoder has {' and '.join(_ACTIVATIONS)}"
     if config.norm == "residual-post":
         return "the norm is residual-post, and the compiled decoder has pre and post"
-    if config.embedding_norm:
-        return "the model normalises its embeddings (embedding_norm), and the compiled decoder does not"
     return None
 
 
-def reason_not_native(config: ModelConfig | None, module: object | None = None) -> str | None:
-    """Why a model cannot be decoded by the library on this machine; None if it can be.
+def reason_not_native(config: ModelConfig | None) -> str | None:
+    """Why the library cannot decode an architecture on this machine; None if it can.
 
     The library is built if that was not done.
 
     Args:
-        config: The model's architecture; None if it is not known, and is not checked.
-        module: Its weights, to be checked as well.
+        config: The architecture; None if it is not known, and is not checked.
     """
     reason = find_library().reason
-    if reason is not None or config is None:
-        return reason
-    reason = reason_not_supported(config)
-    if reason is None and module is not None:
-        try:
-            _Weights(module, config)
-        except UnknownModule as error:
-            return str(error)
-    return reason
+    return reason if reason is not None or config is None else reason_not_supported(config)
 
 
 def make_native_model(
     module: object, config: ModelConfig, shortlist: Shortlist | None = None, isa: str | None = None
-) -> NativeModel | None:
-    """A model packed for the library; None if it cannot be (:func:`reason_not_native` tells why).
+) -> NativeModel:
+    """A model packed for the library, which is built if that was not done.
 
     Raises:
+        Unsupported: The library or this machine cannot decode it.
         DeviceError: This processor does not have the instruction set ``isa``.
     """
     library = find_library().library
-    if library is None or reason_not_supported(config) is not None:
-        return None
-    try:
-        return NativeModel(library, module, config, shortlist, isa)
-    except UnknownModule as error:
-        logger.warning("torch decodes, more slowly: %s", error)
-        return None
-
-
-class _Packed(NamedTuple):
-    """A product in the library: its number among those of the model, its precision, and its outputs and inputs.
-
-    Of both: how many the library has, how many they were before they were padded, and the heads they are divided into.
-    """
-
-    number: int
-    precision: Precision
-    outputs: tuple[int, int, int | None]
-    inputs: tuple[int, int, int | None]
-
-
-class _Weights:
-    """A model's weights in the order in which the library packs them; it keeps the tensors whose addresses it has.
-
-    Args:
-        module: The model, scripted or not.
-        config: Its architecture.
-
-    Attributes:
-        linears: What the library packs.
-        packed: Where it packs the products, by name.
-        kept: The tensors that it does not pack, by name.
-
-    Raises:
-        UnknownModule: The module is not a Transformer of ``config`` in float32, bfloat16 or int8 on the CPU.
-    """
-
-    def __init__(self, module: object, config: ModelConfig) -> None:
-        self.linears: list[LinearSource] = []
-        self.packed: dict[str, _Packed] = {}
-        self.norms: list[int | None] = []
-        self.kept: dict[str, Tensor] = {}
-        self._alive: list[Tensor] = []
-        self._module = module
-        self._d_model = config.d_model
-        for index in range(config.encoder_layers):
-            self._add_layer(f"encoder.{index}", config.num_heads, config.d_ff, has_cross_attention=False)
-        stack = config.decoder_stack
-        for index in range(config.decoder_layers):
-            self._add_layer(f"decoder.{index}", stack.num_heads, stack.d_ff, has_cross_attention=True)
-        if config.norm == "pre":
-            self._add_norm("encoder_norm")
-            self._add_norm("decoder_norm")
-        first_of_output = len(self._alive)
-        self._add_linear("output", config.target_vocab_size, config.d_model)
-        self.output = self._alive[first_of_output:]
-        self.tables: list[Tensor] = []
-        self.table_precision = _FLOATS[self._tensor("target_embedding.tokens.weight").dtype]
-        for embedding, vocab_size in (
-            ("source_embedding", config.source_vocab_size),
-            ("target_embedding", config.target_vocab_size),
-        ):
-            tokens, positions = f"{embedding}.tokens.weight", f"{embedding}.positions"
-            for path, rows in ((tokens, vocab_size), (positions, config.max_positions)):
-                self.kept[path] = self._tensor(path, (rows, config.d_model)).detach().contiguous()
-            self.tables += [self.kept[tokens].to(_TYPES[self.table_precision]), self.kept[positions].float()]
-
-    def _add_layer(self, layer: str, num_heads: int, d_ff: int, has_cross_attention: bool) -> None:
-        width = self._d_model
-        self._add_linear(f"{layer}.self_attention.query_key_value", 3 * width, width, output_heads=3 * num_heads)
-        self._add_linear(f"{layer}.self_attention.output", width, width, input_heads=num_heads)
-        self._add_norm(f"{layer}.self_attention_norm")
-        if has_cross_attention:
-            self._add_linear(f"{layer}.cross_attention.query", width, width, output_heads=num_heads)
-            self._add_linear(f"{layer}.cross_attention.key_value", 2 * width, width, output_heads=2 * num_heads)
-            self._add_linear(f"{layer}.cross_attention.output", width, width, input_heads=num_heads)
-            self._add_norm(f"{layer}.cross_attention_norm")
-        self._add_linear(f"{layer}.feed_forward.wide", d_ff, width)
-        self._add_linear(f"{layer}.feed_forward.narrow", width, d_ff)
-        self._add_norm(f"{layer}.feed_forward_norm")
-
-    def _add_linear(
-        self, path: str, outputs: int, inputs: int, output_heads: int | None = None, input_heads: int | None = None
-    ) -> None:
-        """Add a product.
-
-        Args:
-            path: Of its layer.
-            outputs: Its outputs.
-            inputs: Its inputs.
-            output_heads: Heads that the outputs are divided into, if they are.
-            input_heads: Heads that the inputs are divided into, if they are.
-        """
-        part = self._part(path)
-        kind = _class_name(part)
-        if kind not in (nn.Linear.__name__, Int8Linear.__name__):
-            raise UnknownModule(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
-        scales, bias = None, None
-        if getattr(part, "bias", None) is not None:
-            bias = _padded(self._tensor(f"{path}.bias", (outputs,)).float(), output_heads)
-        if kind == nn.Linear.__name__:
-            weight = self._tensor(f"{path}.weight", (outputs, inputs))
-        else:
-            unpacked: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
-            _check_shape(path, unpacked, (outputs, inputs))
-            if inputs > _MOST_INT8_INPUTS:
-                raise UnknownModule(f"{path} has {inputs} inputs in int8, and the compiled decoder {_MOST_INT8_INPUTS}")
-            scales = _padded(unpacked.q_per_channel_scales().float(), output_heads)
-            weight = unpacked.int_repr()
-        weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
-        precision = Precision.INT8 if scales is not None else _FLOATS[weight.dtype]
-        pointers = (self._pointer(one) for one in (weight, scales, bias))
-        self.linears.append(LinearSource(*pointers, *weight.shape, precision))
-        padded_outputs, padded_inputs = weight.shape
-        self.packed[path] = _Packed(
-            len(self.linears) - 1,
-            precision,
-            (padded_outputs, outputs, output_heads),
-            (padded_inputs, inputs, input_heads),
-        )
-
-    def _add_norm(self, path: str) -> None:
-        for name in ("weight", "bias"):
-            # One gain for all columns is the same gain for each.
-            found = self._tensor(f"{path}.{name}")
-            _check_shape(f"{path}.{name}", found, (1,) if found.numel() == 1 else (self._d_model,))
-            self.norms.append(self._pointer(found.float().expand(self._d_model)))
-            self.kept[f"{path}.{name}"] = found.detach()
-
-    def _part(self, path: str) -> nn.Module:
-        part = self._find(path)
-        if not isinstance(part, nn.Module):
-            raise UnknownModule(f"the model has no module {path}")
-        return part
-
-    def _tensor(self, path: str, shape: tuple[int, ...] | None = None) -> Tensor:
-        """A parameter or buffer in float32 or bfloat16 on the CPU."""
-        tensor = self._find(path)
-        if not isinstance(tensor, Tensor):
-            raise UnknownModule(f"the model has no tensor {path}")
-        if tensor.dtype not in _FLOATS or tensor.device.type != "cpu":
-            kind = f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device.type}"
-            raise UnknownModule(f"{path} is {kind}, and the compiled decoder needs float32, bfloat16 or int8 on cpu")
-        if shape is not None:
-            _check_shape(path, tensor, shape)
-        return tensor
-
-    def _find(self, path: str) -> object:
-        """What a dotted name leads to, or None. Scripted modules have no ``get_submodule``."""
-        start: object = self._module
-        return functools.reduce(lambda part, name: getattr(part, name, None), path.split("."), start)
-
-    def _pointer(self, tensor: Tensor | None) -> int | None:
-        if tensor is None:
-            return None
-        self._alive.append(tensor.detach().contiguous())
-        return self._alive[-1].data_ptr()
+    reason = reason_not_native(config)
+    if library is None or reason is not None:
+        raise Unsupported(reason)
+    return NativeModel(library, module, config, shortlist, isa)
 
 
 def _architecture(config: ModelConfig) -> Architecture:
@@ -383,36 +204,6 @@ def _architecture(config: ModelConfig) -> Architecture:
         target_scale=scale,
         layer_norm_eps=config.layer_norm_eps,
     )
-
-
-def _padded(rows: Tensor, num_heads: int | None) -> Tensor:
-    """The rows of some heads, each filled up with rows of zeros to a width the library can compute with."""
-    if num_heads is None or len(rows) // num_heads % _HEAD_MULTIPLE == 0:
-        return rows
-    heads = rows.detach().unflatten(0, (num_heads, -1))
-    width = -heads.shape[1] % _HEAD_MULTIPLE
-    zeros = heads.new_zeros(num_heads, width, *heads.shape[2:])
-    return torch.cat([heads, zeros], dim=1).flatten(end_dim=1)
-
-
-def _unpadded(rows: Tensor, number: int, num_heads: int | None) -> Tensor:
-    """The reverse of :func:`_padded`, which had that number of rows."""
-    if num_heads is None or len(rows) == number:
-        return rows
-    return rows.unflatten(0, (num_heads, -1))[:, : number // num_heads].flatten(end_dim=1)
-
-
-def _check_shape(path: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse weights that are not those of the architecture: the library would read beyond their end."""
-    if tuple(tensor.shape) != shape:
-        raise UnknownModule(f"{path} has the shape {tuple(tensor.shape)}, and the architecture {shape}")
-
-
-def _class_name(module: nn.Module) -> str:
-    """The class a module had before it was scripted."""
-    if isinstance(module, torch.jit.ScriptModule):
-        return str(module.original_name)
-    return type(module).__name__
 
 
 def _laid_out(

@@ -11,15 +11,16 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from model.decoding.cohort import Vocabulary
 from model.decoding.policy import DecodingPolicy
 from model.decoding.slots.buckets import Bucket
-from model.decoding.slots.choice import Constants, SlotStepModel, take_step
 from model.decoding.slots.graphs import Graphs
+from model.decoding.slots.step import Constants, take_step
 from model.decoding.slots.tensors import Encoded, SlotTensors, upload
 from model.network.masks import padding_mask
 from model.network.padding import pad
+from model.network.transformer import Transformer
 from model.process.memory import available_bytes
+from model.text.tokenizer import TextTokenizer
 
 _STEPS_PER_CALL = 4
 """Steps that a GPU takes before the host looks which sentences are done."""
@@ -76,8 +77,8 @@ class SlotModel:
 
     def __init__(
         self,
-        module: SlotStepModel,
-        vocabulary: Vocabulary,
+        module: Transformer,
+        vocabulary: TextTokenizer,
         longest_target: int,
         device: torch.device,
         policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
@@ -95,7 +96,7 @@ class SlotModel:
         self._max_idle_bytes = idle_bytes
         self._idle_bytes = idle_bytes or 0
         self._idle: list[SlotStep] = []  # the most recently used last
-        never = policy.never_generated(vocabulary.never_generated)
+        never = policy.suppressed_ids(vocabulary.never_generated)
         constants = Constants(
             vocabulary.end_id,
             torch.tensor(list(never), dtype=torch.long, device=device),

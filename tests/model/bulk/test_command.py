@@ -79,7 +79,7 @@ def test_files_that_all_fail_need_no_ray(
 
 def test_without_the_extra_the_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'verso-translate\[ray\]'"), pipeline.started(a_job(), 1, 10):
+    with pytest.raises(ConfigError, match=r"pip install 'verso-translate\[ray\]'"), pipeline.start_ray(a_job(), 1, 10):
         pass
 
 

@@ -10,7 +10,7 @@ import pytest
 from model.bulk.rows import PlacedRow
 from model.bulk.worker import Worker
 from model.errors import ArtifactError
-from model.process.digests import file_digest
+from model.process.files import file_digest
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.bulk.streams import a_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -15,7 +15,6 @@ from model.importing.importer import import_checkpoint
 from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
 from model.network.steps import attention_steps
-from model.network.transformer import Transformer
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.importing.checkpoints import make_m2m100, make_marian, padded, quiet, random_sources
@@ -107,7 +106,7 @@ def test_the_steps_of_each_layer_begin_with_the_hidden_states_of_transformers(
     # The last of their states is that of the whole stack.
     for layer, state in enumerate(states[:-1]):
         with torch.inference_mode():
-            network = cast(Transformer, pair.ours.bundle.module)
+            network = pair.ours.bundle.module
             steps = attention_steps(network, config, ids, target, AttentionHead(kind, layer, 1))
         torch.testing.assert_close(steps["input"], state[0], atol=1e-4, rtol=0)
         if layer == 0:

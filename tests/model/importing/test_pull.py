@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,7 @@ from model.artifacts.bundle import read_manifest
 from model.artifacts.pulled import PulledName
 from model.errors import ArtifactError
 from model.importing.folder import needed_files
-from model.importing.hub import HubUnreachable, shown_progress
+from model.importing.hub import HubUnreachable
 from model.importing.pull import Puller
 from model.translator import Translator
 from tests.hub import FakeHub, running_hub
@@ -348,14 +347,6 @@ def test_a_hub_that_names_no_commit_is_refused(hub: FakeHub, checkpoint: Path, p
     repository.commits["../../elsewhere"] = checkpoint
     with pytest.raises(ArtifactError, match="does not say which commit"):
         pull()
-
-
-def test_progress_is_told_in_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.importing.hub._LINES_EVERY_S", 0.001)
-    lines: Queue[str] = Queue()
-    (tmp_path / "part").write_bytes(bytes(3_000_000))
-    with shown_progress(tmp_path, 10_000_000, lines.put):
-        assert lines.get(timeout=60) == "downloading: 3 of 10 MB"
 
 
 def test_a_cache_folder_that_cannot_be_made_is_named(hub: FakeHub, checkpoint: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model import TranslationOptions, Translator
 from model.artifacts.bundle import Bundle, load_bundle
-from model.decoding.eager import forced
+from model.decoding.eager import teacher_forcing
 from model.decoding.options import Hypothesis
 from model.errors import ArtifactError
 from model.translation.confidence import (
@@ -162,7 +162,7 @@ def test_sentences_have_the_same_evidence_by_each_back_end_and_in_any_batch(
     found = translator.confidence(plan)
     by_torch = Translator.load(toy_bundle, native=False)
     together = by_torch.confidence(plan)
-    monkeypatch.setattr(forced, "_LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(teacher_forcing, "_LOGITS_AT_ONCE", 1)
     for other in (together, by_torch.confidence(plan)):
         for one, same in zip(found, other, strict=True):
             torch.testing.assert_close(one.log_probs, same.log_probs, atol=1e-4, rtol=0)

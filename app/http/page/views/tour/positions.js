@@ -59,8 +59,7 @@ export const positions = {
       LAYOUTS[architecture.positions]?.text ?? `The position vectors are of the kind ${architecture.positions}.`,
     ),
     formula(
-      `x = embedding(token)${architecture.scale_embedding ? " · √C" : ""} + position(p)` +
-        `${architecture.embedding_norm ? ", then a norm" : ""}`,
+      `x = embedding(token)${architecture.scale_embedding ? " · √C" : ""} + position(p)`,
     ),
     ...(LAYOUTS[architecture.positions]?.formulas ?? []).map(formula),
     inTheCode("model/network/embeddings.py"),

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from model.decoding.search import StepModel
 from model.network.padding import pad
+from model.network.transformer import Transformer
 
 _SENTENCES_AT_ONCE = 16
 
@@ -17,7 +17,7 @@ _LOGITS_AT_ONCE = 2**25
 
 
 def attention_by_torch(
-    module: StepModel,
+    module: Transformer,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     pad_id: int,
@@ -49,7 +49,7 @@ def attention_by_torch(
 
 
 def logits_by_torch(
-    module: StepModel,
+    module: Transformer,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     pad_id: int,

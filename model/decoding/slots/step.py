@@ -12,37 +12,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from model.decoding.search import StepModel, best_continuations
+from model.decoding.search import best_continuations
 from model.decoding.slots.tensors import Setting, SlotTensors
+from model.network.transformer import Transformer
 
 
-class SlotStepModel(StepModel, Protocol):
-    """What slots need of a model, scripted or not; see :class:`model.network.transformer.Transformer` for shapes."""
-
-    def step_slots(
-        self,
-        token_ids: Tensor,
-        positions: Tensor,
-        self_cache: Tensor,
-        cross_cache: Tensor,
-        columns: Tensor,
-        may_attend_target: Tensor,
-        may_attend_memory: Tensor,
-    ) -> Tensor:
-        """Logits of the next token."""
-        ...
-
-
-def has_slot_step(model: StepModel) -> TypeGuard[SlotStepModel]:
-    """Whether a model can step in slots; bundles of the first releases cannot.
-
-    A protocol checked at run time would not do: from Python 3.12 on it does not see the methods of scripted modules.
-    """
+def has_slot_step(model: Transformer) -> bool:
+    """Whether a model can step in slots; scripted models of the first releases cannot."""
     return hasattr(model, "step_slots")
 
 
@@ -72,7 +53,7 @@ class _Progress(NamedTuple):
     last: Tensor  # whether the token chosen now is the last it may have
 
 
-def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, full: bool) -> None:
+def take_step(model: Transformer, constants: Constants, slots: SlotTensors, full: bool) -> None:
     """Take one step with every sentence that decodes; the others are left unchanged.
 
     Args:
@@ -108,7 +89,7 @@ def take_step(model: SlotStepModel, constants: Constants, slots: SlotTensors, fu
     slots.history.copy_(history.scatter(2, next_column, next_tokens))
 
 
-def _logits(model: SlotStepModel, slots: SlotTensors) -> Tensor:
+def _logits(model: Transformer, slots: SlotTensors) -> Tensor:
     """Feed every row its newest input; float32, (N, K, V)."""
     width, target = slots.bucket.width, slots.bucket.target
     rows = torch.arange(width, device=slots.position.device)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model.process.durable_files import put_in_place
+from model.process.files import atomic_write, put_in_place
 
 
 def test_content_is_on_the_disk_before_the_name_and_the_name_before_the_end(
@@ -32,3 +32,21 @@ def test_content_is_on_the_disk_before_the_name_and_the_name_before_the_end(
     put_in_place(written, path)
     assert events == ["content", "name", "folder"]
     assert (path.read_text(), written.exists()) == ("new", False)
+
+
+def fail_to_write(path: Path, *, shared: bool) -> None:
+    with atomic_write(path, shared=shared) as unfinished:
+        unfinished.write_text("ne")
+        raise OSError("The disk is full.")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, shared: bool) -> None:
+    path = tmp_path / "new folder" / "a"
+    with atomic_write(path, shared=shared) as unfinished:
+        unfinished.write_text("old")
+        assert not path.exists()
+    with pytest.raises(OSError, match="disk"):
+        fail_to_write(path, shared=shared)
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,207 @@
+"""A model's weights in the order and the form in which the compiled library packs them."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from model.decoding.native.library import LinearSource, Precision
+from model.network.config import ModelConfig
+from model.network.quantised import Int8Linear
+
+TYPES = {Precision.FLOAT32: torch.float32, Precision.BFLOAT16: torch.bfloat16, Precision.INT8: torch.int8}
+"""Of the weights of products."""
+_FLOATS = {TYPES[precision]: precision for precision in (Precision.FLOAT32, Precision.BFLOAT16)}
+"""The precision of a product by the type of its weights, if it is not in int8."""
+
+_HEAD_MULTIPLE = 16
+"""The library computes with heads that are a multiple of this wide; narrower ones are filled up with zeros."""
+_MOST_INT8_INPUTS = 2**16
+"""Inputs of an int8 product: with more, its sum might not fit into 32 bits."""
+
+
+class Unsupported(Exception):
+    """The library cannot decode a model; the message is the reason."""
+
+
+class PackedProduct(NamedTuple):
+    """A product in the library: its number among those of the model, its precision, and its outputs and inputs.
+
+    Of both: how many the library has, how many they were before they were padded, and the heads they are divided into.
+    """
+
+    number: int
+    precision: Precision
+    outputs: tuple[int, int, int | None]
+    inputs: tuple[int, int, int | None]
+
+
+class WeightCollection:
+    """A model's weights in the order in which the library packs them; it keeps the tensors whose addresses it has.
+
+    Args:
+        module: The model, scripted or not.
+        config: Its architecture.
+
+    Attributes:
+        linears: What the library packs.
+        packed: Where it packs the products, by name.
+        kept: The tensors that it does not pack, by name.
+
+    Raises:
+        Unsupported: The module is not a Transformer of ``config`` in float32, bfloat16 or int8 on the CPU.
+    """
+
+    def __init__(self, module: object, config: ModelConfig) -> None:
+        self.linears: list[LinearSource] = []
+        self.packed: dict[str, PackedProduct] = {}
+        self.norms: list[int | None] = []
+        self.kept: dict[str, Tensor] = {}
+        self._alive: list[Tensor] = []
+        self._module = module
+        self._d_model = config.d_model
+        for index in range(config.encoder_layers):
+            self._add_layer(f"encoder.{index}", config.num_heads, config.d_ff, has_cross_attention=False)
+        stack = config.decoder_stack
+        for index in range(config.decoder_layers):
+            self._add_layer(f"decoder.{index}", stack.num_heads, stack.d_ff, has_cross_attention=True)
+        if config.norm == "pre":
+            self._add_norm("encoder_norm")
+            self._add_norm("decoder_norm")
+        first_of_output = len(self._alive)
+        self._add_linear("output", config.target_vocab_size, config.d_model)
+        self.output = self._alive[first_of_output:]
+        self.tables: list[Tensor] = []
+        self.table_precision = _FLOATS[self._tensor("target_embedding.tokens.weight").dtype]
+        for embedding, vocab_size in (
+            ("source_embedding", config.source_vocab_size),
+            ("target_embedding", config.target_vocab_size),
+        ):
+            tokens, positions = f"{embedding}.tokens.weight", f"{embedding}.positions"
+            for path, rows in ((tokens, vocab_size), (positions, config.max_positions)):
+                self.kept[path] = self._tensor(path, (rows, config.d_model)).detach().contiguous()
+            self.tables += [self.kept[tokens].to(TYPES[self.table_precision]), self.kept[positions].float()]
+
+    def _add_layer(self, layer: str, num_heads: int, d_ff: int, has_cross_attention: bool) -> None:
+        width = self._d_model
+        self._add_linear(f"{layer}.self_attention.query_key_value", 3 * width, width, output_heads=3 * num_heads)
+        self._add_linear(f"{layer}.self_attention.output", width, width, input_heads=num_heads)
+        self._add_norm(f"{layer}.self_attention_norm")
+        if has_cross_attention:
+            self._add_linear(f"{layer}.cross_attention.query", width, width, output_heads=num_heads)
+            self._add_linear(f"{layer}.cross_attention.key_value", 2 * width, width, output_heads=2 * num_heads)
+            self._add_linear(f"{layer}.cross_attention.output", width, width, input_heads=num_heads)
+            self._add_norm(f"{layer}.cross_attention_norm")
+        self._add_linear(f"{layer}.feed_forward.wide", d_ff, width)
+        self._add_linear(f"{layer}.feed_forward.narrow", width, d_ff)
+        self._add_norm(f"{layer}.feed_forward_norm")
+
+    def _add_linear(
+        self, path: str, outputs: int, inputs: int, output_heads: int | None = None, input_heads: int | None = None
+    ) -> None:
+        """Add a product.
+
+        Args:
+            path: Of its layer.
+            outputs: Its outputs.
+            inputs: Its inputs.
+            output_heads: Heads that the outputs are divided into, if they are.
+            input_heads: Heads that the inputs are divided into, if they are.
+        """
+        part = self._part(path)
+        kind = _class_name(part)
+        if kind not in (nn.Linear.__name__, Int8Linear.__name__):
+            raise Unsupported(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
+        scales, bias = None, None
+        if getattr(part, "bias", None) is not None:
+            bias = _padded(self._tensor(f"{path}.bias", (outputs,)).float(), output_heads)
+        if kind == nn.Linear.__name__:
+            weight = self._tensor(f"{path}.weight", (outputs, inputs))
+        else:
+            unpacked: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
+            _check_shape(path, unpacked, (outputs, inputs))
+            if inputs > _MOST_INT8_INPUTS:
+                raise Unsupported(f"{path} has {inputs} inputs in int8, and the compiled decoder {_MOST_INT8_INPUTS}")
+            scales = _padded(unpacked.q_per_channel_scales().float(), output_heads)
+            weight = unpacked.int_repr()
+        weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
+        precision = Precision.INT8 if scales is not None else _FLOATS[weight.dtype]
+        pointers = (self._pointer(one) for one in (weight, scales, bias))
+        self.linears.append(LinearSource(*pointers, *weight.shape, precision))
+        padded_outputs, padded_inputs = weight.shape
+        self.packed[path] = PackedProduct(
+            len(self.linears) - 1,
+            precision,
+            (padded_outputs, outputs, output_heads),
+            (padded_inputs, inputs, input_heads),
+        )
+
+    def _add_norm(self, path: str) -> None:
+        for name in ("weight", "bias"):
+            # One gain for all columns is the same gain for each.
+            found = self._tensor(f"{path}.{name}")
+            _check_shape(f"{path}.{name}", found, (1,) if found.numel() == 1 else (self._d_model,))
+            self.norms.append(self._pointer(found.float().expand(self._d_model)))
+            self.kept[f"{path}.{name}"] = found.detach()
+
+    def _part(self, path: str) -> nn.Module:
+        part = self._find(path)
+        if not isinstance(part, nn.Module):
+            raise Unsupported(f"the model has no module {path}")
+        return part
+
+    def _tensor(self, path: str, shape: tuple[int, ...] | None = None) -> Tensor:
+        """A parameter or buffer in float32 or bfloat16 on the CPU."""
+        tensor = self._find(path)
+        if not isinstance(tensor, Tensor):
+            raise Unsupported(f"the model has no tensor {path}")
+        if tensor.dtype not in _FLOATS or tensor.device.type != "cpu":
+            kind = f"{str(tensor.dtype).removeprefix('torch.')} on {tensor.device.type}"
+            raise Unsupported(f"{path} is {kind}, and the compiled decoder needs float32, bfloat16 or int8 on cpu")
+        if shape is not None:
+            _check_shape(path, tensor, shape)
+        return tensor
+
+    def _find(self, path: str) -> object:
+        """What a dotted name leads to, or None. Scripted modules have no ``get_submodule``."""
+        start: object = self._module
+        return functools.reduce(lambda part, name: getattr(part, name, None), path.split("."), start)
+
+    def _pointer(self, tensor: Tensor | None) -> int | None:
+        if tensor is None:
+            return None
+        self._alive.append(tensor.detach().contiguous())
+        return self._alive[-1].data_ptr()
+
+
+def _padded(rows: Tensor, num_heads: int | None) -> Tensor:
+    """The rows of some heads, each filled up with rows of zeros to a width the library can compute with."""
+    if num_heads is None or len(rows) // num_heads % _HEAD_MULTIPLE == 0:
+        return rows
+    heads = rows.detach().unflatten(0, (num_heads, -1))
+    width = -heads.shape[1] % _HEAD_MULTIPLE
+    zeros = heads.new_zeros(num_heads, width, *heads.shape[2:])
+    return torch.cat([heads, zeros], dim=1).flatten(end_dim=1)
+
+
+def unpadded(rows: Tensor, number: int, num_heads: int | None) -> Tensor:
+    """The reverse of :func:`_padded`, which had that number of rows."""
+    if num_heads is None or len(rows) == number:
+        return rows
+    return rows.unflatten(0, (num_heads, -1))[:, : number // num_heads].flatten(end_dim=1)
+
+
+def _check_shape(path: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse weights that are not those of the architecture: the library would read beyond their end."""
+    if tuple(tensor.shape) != shape:
+        raise Unsupported(f"{path} has the shape {tuple(tensor.shape)}, and the architecture {shape}")
+
+
+def _class_name(module: nn.Module) -> str:
+    """The class a module had before it was scripted."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return str(module.original_name)
+    return type(module).__name__
