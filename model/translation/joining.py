@@ -43,7 +43,7 @@ class WrittenText:
 
     Args:
         text: The translation.
-        links: Its alignment, where sentences have attention weights.
+        links: Its alignment, if it is requested or places marks.
         spans: The protected spans of the text, in its order.
         terms: The terms of the glossary in the text.
         words: The words of the translation, if there is evidence.
@@ -119,6 +119,7 @@ class TextWriter:
         evidence: Sequence[Evidence] | None = None,
         *,
         detailed: bool = False,
+        aligned: bool = False,
         coverage_bound: float = 0.0,
     ) -> WrittenText:
         """Join the answers of one rank to all sentences of the plan.
@@ -129,6 +130,7 @@ class TextWriter:
             attention: Attention weights of answers.
             evidence: What the model says about each answer, if a confidence is requested.
             detailed: Whether more than the text is requested. Texts with attention are written with details, too.
+            aligned: Whether the alignment is requested; a text with marks has it in any case.
             coverage_bound: A source word is uncovered if the translation makes it more probable by less, in nats.
         """
         chosen = [answers[index].token_ids for index in self._indices]
@@ -143,7 +145,7 @@ class TextWriter:
             uncovered = [span for span, gain in self.source_gains(evidence) if gain < coverage_bound]
         return WrittenText(
             self._joined([one.target.text for one in written]),
-            tuple(link for one in written for link in one.links()),
+            tuple(link for one in written for link in one.links()) if aligned or self._text.has_marks else (),
             self._span_uses(written),
             tuple(use.moved(one.sentence.start, one.target_start) for one in written for use in one.uses),
             tuple(words),

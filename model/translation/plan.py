@@ -323,6 +323,7 @@ class Plan:
                 attention,
                 evidence,
                 detailed=with_details,
+                aligned=rank == 0 and options.return_alignment,
                 coverage_bound=self._calibration.coverage_bound,
             )
             for writer, with_details in zip(writers, detailed, strict=True)

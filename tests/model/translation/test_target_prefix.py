@@ -168,7 +168,7 @@ def test_the_text_before_the_sentence_is_part_of_the_prefix(toy: Translator) -> 
     assert to_german(toy, "- red cat.\n", "- rot").text == "- rot Katze.\n"
     with pytest.raises(InvalidPrefix, match="begins with '- '"):
         to_german(toy, "- red cat.", "rot")
-    with pytest.raises(InvalidPrefix, match="begins with white space"):
+    with pytest.raises(InvalidPrefix, match="begins with whitespace"):
         to_german(toy, "  red cat.", "rot")
 
 
@@ -217,8 +217,8 @@ def test_what_is_for_one_sentence_needs_one(toy: Translator, name: str, options:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"target_prefix": "rot "}, "white space at its ends"),
-        ({"target_prefix": "\nrot"}, "white space at its ends"),
+        ({"target_prefix": "rot "}, "whitespace at its ends"),
+        ({"target_prefix": "\nrot"}, "whitespace at its ends"),
         ({"target_prefix": "r" * (MAX_PREFIX_CHARACTERS + 1)}, f"may have {MAX_PREFIX_CHARACTERS}"),
         ({"target_prefix": "rot", "format": "html"}, "target_prefix needs format 'text'"),
         ({"return_search": True, "format": "xml"}, "return_search needs format 'text'"),
