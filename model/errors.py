@@ -8,7 +8,7 @@
     ├─ ArtifactError        bundle, checkpoint or tokenizer missing, damaged, or of another format
     ├─ DeviceError          the requested device is not available, or cannot run this precision
     ├─ InputError           this text cannot be translated by this model
-    │  ├─ EmptySource       the text is empty or only white space
+    │  ├─ EmptySource       the text is empty or only whitespace
     │  ├─ SourceTooLong     carries num_tokens and limit
     │  ├─ TargetTooLong     carries num_tokens and limit
     │  ├─ SeveralSentences  one sentence was expected; carries num_sentences
@@ -78,10 +78,10 @@ class InputError(ModelError):
 
 
 class EmptySource(InputError):
-    """The text is empty or only white space."""
+    """The text is empty or only whitespace."""
 
     def __init__(self) -> None:
-        super().__init__("The text is empty or only white space; send at least one visible character.")
+        super().__init__("The text is empty or only whitespace; send at least one visible character.")
 
 
 class SourceTooLong(InputError):

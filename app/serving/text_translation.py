@@ -226,6 +226,8 @@ class TextTranslation:
 
     async def _complete(self, texts: Sequence[_Text], timeout: asyncio.Timeout) -> list[TextResult]:
         """The results of texts whose sentences all have outcomes."""
+        if not texts:
+            return []
         jobs = [text.job for text in texts]
         await self._examine(jobs, timeout)
         with stage("join"):

@@ -190,7 +190,7 @@ _FENCE = re.compile(r"\s*(?P<fence>`{3,}|~{3,})(?P<info>.*)")
 _BACKTICKS = re.compile("`+")
 # Flags, width, precision and length of a conversion: the middle of %-5.2f and %ld.
 _FORMAT_FLAGS = r"[-+0#']{0,5}(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?(?:hh|ll|[hlLqjzt])?"
-# Before a path: the beginning, white space, a bracket, a quotation mark or the like.
+# Before a path: the beginning, whitespace, a bracket, a quotation mark or the like.
 _AFTER_SPACE = r"(?<![^\s\"'(\[{=,;|*„“”‚‘’»«])"
 _SPACE = rf"[^\S{LINE_BREAKS}]"
 

@@ -36,7 +36,7 @@ class WordConfidence:
     """A word of a translation and its probability.
 
     Args:
-        target: Characters of the translation. A word is what stands between white space, punctuation included.
+        target: Characters of the translation. A word is what stands between whitespace, punctuation included.
         probability: The product of the probabilities of its tokens, each given the source and the tokens before.
     """
 

@@ -148,7 +148,7 @@ def test_a_client_that_gives_up_and_repeats_gets_its_answer(tmp_path: Path, monk
     monkeypatch.setattr(deepl.http_client, "min_connection_timeout", 0.5)
     repeated = threading.Event()
     with (
-        running(FAKE_STEP_GATE=str(tmp_path), VERSO_COALESCE="off", VERSO_CACHE_BYTES="0") as process,
+        running(FAKE_STEP_GATE=str(tmp_path)) as process,
         ThreadPoolExecutor(1) as pool,
     ):
         process.wait_until_ready()

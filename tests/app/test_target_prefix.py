@@ -144,8 +144,8 @@ async def test_greedy_search_considers_one_candidate_in_each_step(client: httpx.
 @pytest.mark.parametrize(
     ("fields", "field", "message"),
     [
-        ({"target_prefix": "rot "}, "target_prefix", "has white space at its ends; leave it out"),
-        ({"target_prefix": " rot"}, "target_prefix", "has white space at its ends; leave it out"),
+        ({"target_prefix": "rot "}, "target_prefix", "has whitespace at its ends; leave it out"),
+        ({"target_prefix": " rot"}, "target_prefix", "has whitespace at its ends; leave it out"),
         ({"target_prefix": "r" * 2001}, "target_prefix", "must be at most 2000 characters long"),
         ({"target_prefix": "a\0b"}, "target_prefix", "holds the NUL character at 1"),
         ({"target_prefix": 7}, "target_prefix", "must be a string"),
@@ -176,7 +176,7 @@ async def test_a_wrong_field_is_refused_and_named(
     [
         ({"text": "red cat. old dog."}, "several_sentences", "2 sentences and target_prefix is defined for one"),
         ({"text": "12"}, "several_sentences", "no sentence with letters"),
-        ({"text": " "}, "empty_source", "empty or only white space"),
+        ({"text": " "}, "empty_source", "empty or only whitespace"),
         ({"format": "html"}, "invalid_options", "target_prefix needs format 'text'"),
         ({"target_prefix": "rot ½"}, "invalid_prefix", "would write 'rot 1⁄2'"),
         ({"target_prefix": "rot  Katze"}, "invalid_prefix", "would write 'rot Katze'"),

@@ -134,7 +134,7 @@ async def test_a_glossary_reaches_the_decoder_and_the_answer_says_what_became_of
         ([], "glossary", "at least 1"),
         ([{"source": "", "target": "b"}], "glossary[0].source", "1 or more characters"),
         ([{"source": "a", "target": "b" * 201}], "glossary[0].target", "at most 200 characters"),
-        ([{"source": " a", "target": "b"}], "glossary[0].source", "white space"),
+        ([{"source": " a", "target": "b"}], "glossary[0].source", "whitespace"),
         ([{"source": "a"}], "glossary[0].target", "is required"),
         ([{"source": "a", "target": "b", "case": 1}], "glossary[0].case", "unknown field"),
         (7, "glossary", "must be a list of terms or the id"),

@@ -203,7 +203,7 @@ def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_b
     [
         ({"format_version": 99}, "format version 99 and this release reads up to 3"),
         ({"format": "other"}, "no bundle of this project"),
-        ({"pairs": None}, "wrong: pairs: Input should be a valid tuple"),
+        ({"pairs": None}, "wrong: pairs: Input should be a valid array"),
         ({"max_source_tokens": "24"}, "wrong: max_source_tokens: Input should be a valid integer"),
         ({"architecture": []}, "wrong: architecture: Input should be"),
         ({"precision": "int4"}, "wrong: precision: Input should be 'float32'"),

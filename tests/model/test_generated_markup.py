@@ -156,7 +156,7 @@ LARGE: dict[str, tuple[MarkupFormat, Callable[[int], str]]] = {
     "kept elements": ("html", lambda size: "<p translate=no>x" * (size // 17)),
     "code": ("html", lambda size: "a <code>x</code> " * (size // 17)),
     "breaks": ("html", lambda size: "a<br>" * (size // 5)),
-    "white space": ("html", lambda size: "a" + " " * size + "\nb"),
+    "whitespace": ("html", lambda size: "a" + " " * size + "\nb"),
     "attributes": ("html", lambda size: "<p " + "title=x " * (size // 8) + ">"),
     "unfinished": ("html", lambda size: "<p>a" + "<" * size),
     "dropped": ("html", lambda size: "a</>" * (size // 4)),

@@ -1,4 +1,4 @@
-"""The layout of texts: list markers, cells, unusual white space, repeated punctuation."""
+"""The layout of texts: list markers, cells, unusual whitespace, repeated punctuation."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_every_pair_is_counted() -> None:
 
 def test_repaired_lines_are_counted() -> None:
     found = with_good_text(("Bona\u00adn tagon.", "Buongiorno."), (" Ĝis. ", "Ciao."))
-    assert found.num_repaired == 1  # white space at the ends is no repair
+    assert found.num_repaired == 1  # whitespace at the ends is no repair
 
 
 @pytest.mark.parametrize(

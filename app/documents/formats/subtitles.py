@@ -287,7 +287,7 @@ def _wrapped(nodes: Sequence[Node], num_lines: int, longest: int) -> list[Node]:
 def _with_breaks(
     nodes: Sequence[Node], breaks: set[int], inside: tuple[int, int], position: int
 ) -> tuple[list[Node], int]:
-    """Content with line breaks in place of some of its spaces, without the white space at its ends."""
+    """Content with line breaks in place of some of its spaces, without the whitespace at its ends."""
     broken: list[Node] = []
     for node in nodes:
         if isinstance(node, Group):

@@ -105,7 +105,7 @@ class ConfidenceBody(_AnswerBody):
     weighted by their tokens; 1 where nothing was translated."""
 
     words: list[WordConfidenceBody]
-    """The words of the translation, in order; a word is what stands between white space."""
+    """The words of the translation, in order; words are separated by whitespace."""
 
     uncovered: list[tuple[int, int]] | None
     """Source words that the translation seems to leave out, as first character and the one after the last; null if the

@@ -106,13 +106,13 @@ def _without_nul(text: str) -> str:
 
 def _trimmed(text: str) -> str:
     if text != text.strip() or len(text.splitlines()) > 1:
-        raise PydanticCustomError("white_space", "must have no white space at its ends and no line break")
+        raise PydanticCustomError("whitespace", "must have no whitespace at its ends and no line break")
     return _without_nul(text)
 
 
 def _without_outer_space(text: str) -> str:
     if text != text.strip():
-        raise PydanticCustomError("outer_space", "has white space at its ends; leave it out, the model writes its own")
+        raise PydanticCustomError("outer_space", "has whitespace at its ends; leave it out, the model writes its own")
     return _without_nul(text)
 
 

@@ -51,7 +51,7 @@ class Item(NamedTuple):
     Args:
         role: What it is to the text around it.
         source: Its source, verbatim.
-        text: For TEXT the decoded text, for CONTENT the text shown or OBJECT, for BREAK the white space it stands for.
+        text: For TEXT the decoded text, for CONTENT the text shown or OBJECT, for BREAK the whitespace it stands for.
         name: The name of the element, if it is a tag.
         attributes: Values of attributes that are translated.
         is_reference: Whether a TEXT is a character reference such as ``&nbsp;``.

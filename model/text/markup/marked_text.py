@@ -20,7 +20,7 @@ class MarkKind(Enum):
     POINT = auto()
     """Kept source without text, such as an image or a comment."""
     BREAK = auto()
-    """Kept source, such as a line break, that stands in for the white space ``text[start:end]``, which may be empty."""
+    """Kept source, such as a line break, that stands in for the whitespace ``text[start:end]``, which may be empty."""
     CONTENT = auto()
     """A kept element of which ``text[start:end]`` is the text. The text must come back unchanged."""
 

@@ -320,7 +320,7 @@ class _Placement:
         return self._num_visible(*self._marked.marks[index].span) > 0
 
     def _num_visible(self, start: int, end: int) -> int:
-        """The number of characters between two positions of the text that are not white space."""
+        """The number of characters between two positions of the text that are not whitespace."""
         return self._visible[end] - self._visible[start]
 
 

@@ -23,8 +23,8 @@ class Run:
         start: Index of its first item.
         end: Index after its last item.
         text: The text.
-        leading: White space before the text, which is kept.
-        trailing: White space behind it.
+        leading: Whitespace before the text, which is kept.
+        trailing: Whitespace behind it.
         openings: For each mark, the index of the item with its source.
         closings: For each mark, the index of the item with its closing tag, or -1.
         parts: The parts of the text in order, each with the index of the item that it is from.
@@ -41,9 +41,9 @@ class Run:
 
 
 def prepared(items: Sequence[Item], *, is_html: bool) -> list[Item]:
-    """The items, with white space around line breaks and images made part of these, and empty elements as one item.
+    """The items, with whitespace around line breaks and images made part of these, and empty elements as one item.
 
-    A line break stands for one space, and several together for the end of a line. White space on both sides of an image
+    A line break stands for one space, and several together for the end of a line. Whitespace on both sides of an image
     would otherwise be two spaces in the text, of which a translation keeps one.
 
     Args:
@@ -52,7 +52,7 @@ def prepared(items: Sequence[Item], *, is_html: bool) -> list[Item]:
             In XML they are content.
     """
     result: list[Item] = []
-    after_space = False  # the text so far ends in white space
+    after_space = False  # the text so far ends in whitespace
     for number, item in enumerate(items):
         last = result[-1] if result else None
         if item.role is Role.TEXT and not item.is_reference and not item.keeps_space and last is not None:
@@ -97,7 +97,7 @@ def _separates_links(items: Sequence[Item], number: int) -> bool:
 
 
 def _joined_break(result: list[Item], item: Item) -> Item:
-    """A line break with the white space and the line break before it, which are removed from the result."""
+    """A line break with the whitespace and the line break before it, which are removed from the result."""
     if result and result[-1].role is Role.TEXT and not result[-1].is_reference and not result[-1].keeps_space:
         before = result.pop()
         source = before.source.rstrip(_SPACES)
@@ -265,7 +265,7 @@ class _Builder:
     def _shown(self, index: int, item: Item) -> Iterator[tuple[str, int, int]]:
         """The parts of an item's text, with the characters of its source that they are.
 
-        They are without line breaks that only wrap lines, and without white space at the run's ends.
+        They are without line breaks that only wrap lines, and without whitespace at the run's ends.
         """
         source = item.source
         if item.is_reference:

@@ -130,7 +130,6 @@ async def test_a_request_that_a_deepl_client_repeats_after_its_timeout_is_counte
             second = asyncio.create_task(client.post("/v2/translate", json=DEEPL, headers=headers))
             service.gate.set()
             assert (await second).status_code == 200
-    assert len(service.calls) == 1
     assert used(path) == (5, 1)
 
 

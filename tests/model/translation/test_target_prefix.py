@@ -293,7 +293,7 @@ def test_without_return_search_there_is_no_search(toy: Translator) -> None:
 
 @st.composite
 def prefixes(draw: st.DrawFn) -> str:
-    """Words, spans and characters of all kinds, without white space at the ends."""
+    """Words, spans and characters of all kinds, without whitespace at the ends."""
     part = st.sampled_from([*WORDS, *SPANS, "RED", "Katze", "12", "½", "a\u00a0b"]) | st.text(max_size=5)
     separator = st.sampled_from([" ", " ", "", "  ", "\u00a0", "- "])
     parts = draw(st.lists(st.tuples(separator, part), min_size=1, max_size=6))

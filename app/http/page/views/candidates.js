@@ -50,7 +50,7 @@ export function choicesOf({ search = [] }) {
 /**
  * A beginning of a translation with one more token.
  *
- * @param {string} before Without white space at its end.
+ * @param {string} before Without whitespace at its end.
  * @param {string} text
  */
 export function extended(before, text) {

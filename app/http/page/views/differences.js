@@ -25,7 +25,7 @@ export function differences(text, other) {
   ]);
 }
 
-/** Words with the white space behind them. @param {string} text */
+/** Words with the whitespace behind them. @param {string} text */
 function pieces(text) {
   return text.match(/^\s+|\S+\s*/gu) ?? [];
 }

@@ -95,7 +95,7 @@ export class Words {
 }
 
 /**
- * @param {string} piece What stands between white space.
+ * @param {string} piece What stands between whitespace.
  * @param {number} start
  * @returns {Span[]} One word, or none if it is all punctuation.
  */

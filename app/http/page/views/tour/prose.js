@@ -116,7 +116,7 @@ export function bar(share, text) {
 }
 
 /**
- * A token, so that its white space and its borders are seen.
+ * A token, so that its whitespace and its borders are seen.
  *
  * @param {string} text
  */
