@@ -58,9 +58,7 @@ export const positions = {
     paragraph(
       LAYOUTS[architecture.positions]?.text ?? `The position vectors are of the kind ${architecture.positions}.`,
     ),
-    formula(
-      `x = embedding(token)${architecture.scale_embedding ? " · √C" : ""} + position(p)`,
-    ),
+    formula(`x = embedding(token)${architecture.scale_embedding ? " · √C" : ""} + position(p)`),
     ...(LAYOUTS[architecture.positions]?.formulas ?? []).map(formula),
     inTheCode("model/network/embeddings.py"),
   ],
