@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -216,8 +217,10 @@ def _compare(checkout: Path, bundle: Path, **settings: str) -> int:
             if answers[0] != answers[1]:
                 differences += 1
                 print(f"{request.method} {request.path} {request.body[:300]!r}")
-                for name, answer in zip(("before", "after"), answers, strict=True):
-                    print(f"    {name}: {str(answer)[:1000]}")
+                texts = [str(answer) for answer in answers]
+                start = max(0, len(commonprefix(texts)) - 100)
+                for name, text in zip(("before", "after"), texts, strict=True):
+                    print(f"    {name}: {text[start : start + 300]}")
     print(f"{settings}: {len(sent)} requests, {differences} answered differently", flush=True)
     return differences
 

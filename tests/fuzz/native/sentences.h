@@ -164,7 +164,7 @@ std::vector<Answer> run(void* cohort, double seconds, int threads, Find asked) {
 // What every answer keeps to, whatever the weights are.
 inline void check_answer(const FuzzedModel& model, const Choice& c, const Asked& a, const Answer& answer) {
   const Request& r = a.request;
-  std::vector<char> candidates = model.translation.search_trace(a.source, a.once);
+  std::vector<char> candidates = model.candidates(a.source, a.once);
   auto has = [](const std::vector<int32_t>& in, int32_t token) { return std::find(in.begin(), in.end(), token) != in.end(); };
   double previous = INFINITY;
   for (const Hypothesis& h : answer.hypotheses) {

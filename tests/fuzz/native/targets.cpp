@@ -196,7 +196,7 @@ void compare_with_greedy(const FuzzedModel& model, bool has_shortlist, Bytes& in
   const int32_t lengths[] = {a.request.num_source, length};
   std::vector<float> logits((size_t)length * model.vocab());
   PROMISE(verso_logits(model.handle(), lengths, given.data(), logits.data()) == kDone);
-  std::vector<char> candidates = model.translation.search_trace(a.source, {});
+  std::vector<char> candidates = model.candidates(a.source, {});
   for (size_t i = 0; i < chosen.size(); i++) {
     const float* row = logits.data() + (a.inputs.size() - 1 + i) * model.vocab();
     for (int32_t other = 0; other < model.vocab(); other++) PROMISE(!candidates[other] || row[chosen[i]] >= row[other]);
