@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -218,9 +217,9 @@ def _compare(checkout: Path, bundle: Path, **settings: str) -> int:
                 differences += 1
                 print(f"{request.method} {request.path} {request.body[:300]!r}")
                 texts = [str(answer) for answer in answers]
-                start = max(0, len(commonprefix(texts)) - 100)
+                same = next((at for at, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
                 for name, text in zip(("before", "after"), texts, strict=True):
-                    print(f"    {name}: {text[start : start + 300]}")
+                    print(f"    {name}: {text[max(0, same - 100) : same + 200]}")
     print(f"{settings}: {len(sent)} requests, {differences} answered differently", flush=True)
     return differences
 
