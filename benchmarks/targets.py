@@ -85,9 +85,9 @@ def targets_for(instruction_set: str) -> list[Target]:
     """
     targets = []
     if instruction_set in INT8_FACTORS:
-        many, one = INT8_FACTORS[instruction_set]
+        many, alone = INT8_FACTORS[instruction_set]
         for measure in MEASURES:
-            factor = one if measure.startswith("latency") else many
+            factor = alone if measure.startswith("latency") else many
             targets.append(Target("Verso int8", "CTranslate2 int8", measure, factor))
     targets += [Target("Verso float32", "CTranslate2 float32", measure, FLOAT32_FACTOR) for measure in MEASURES]
     for ours in ("Verso int8", "Verso float32"):
@@ -125,17 +125,17 @@ def judge(engines: dict[str, Any], instruction_set: str, ignored: Sequence[str] 
     """
     verdicts = []
     for target in targets_for(instruction_set):
-        ours = engines[target.ours]
-        theirs = [
-            row["rounds"][target.measure]
-            for name, row in engines.items()
+        row = engines[target.ours]
+        rivals = [
+            engine["rounds"][target.measure]
+            for name, engine in engines.items()
             if target.is_rival(name) and not name.startswith(tuple(ignored))
         ]
-        if theirs:
+        if rivals:
             ratio = median_ratio(
-                ours["rounds"][target.measure], theirs, lower_is_better=target.measure.startswith("latency")
+                row["rounds"][target.measure], rivals, lower_is_better=target.measure.startswith("latency")
             )
-            verdicts.append(Verdict(target, ratio, ours.get(SHARES_OF_PEAK[target.measure])))
+            verdicts.append(Verdict(target, ratio, row.get(SHARES_OF_PEAK[target.measure])))
     return verdicts
 
 
@@ -164,8 +164,8 @@ def verdicts_table(verdicts: dict[str, list[Verdict]], instruction_set: str) -> 
     for target in targets_for(instruction_set):
         cells = []
         for of_shape in verdicts.values():
-            found = {verdict.target: verdict for verdict in of_shape}
-            cells.append(_cell(found[target]) if target in found else "")
+            by_target = {verdict.target: verdict for verdict in of_shape}
+            cells.append(_cell(by_target[target]) if target in by_target else "")
         rows.append([target.label, f"{target.factor:.1f}", *cells])
     everything = [verdict for of_shape in verdicts.values() for verdict in of_shape]
     reached = sum(verdict.reached for verdict in everything)

@@ -1,11 +1,11 @@
-"""What becomes of odd inputs.
+"""The translations of perturbed inputs.
 
     python -m benchmarks.quality.stress --test DATA/eval/tatoeba-test-v2020-07-28 --json stress.json
 
 Makes 5,000 odd inputs out of the test set: upper and lower case, no punctuation, typos, names of people, places and
 companies, numbers, long chains of sentences, fragments, single words, headings, lists, emoji, characters of every
 Unicode block, repeated marks, code, the wrong language, two languages, stuttering. Columns:
-  U+FFFD          outputs that hold this sign for an unreadable character although their input does not
+  U+FFFD          outputs that contain this sign for an unreadable character although their input does not
   invented names  outputs with a frequent first name that resembles no word of the input; a lower bound
   kept            inserted names, numbers, emoji, characters and code that are in the output unchanged
   BLEU            where the translation is still known
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = read_parallel(arguments.test, (source, target))
         odd = make_perturbed_inputs(lines, arguments.number, arguments.seed)
         translations = translator.translate(
-            [one.text for one in odd],
+            [perturbed.text for perturbed in odd],
             options,
             source,
             target,
@@ -78,7 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         pair = f"{source}-{target}"
         results[pair] = [
-            _figures(name, *_of_kind(name, odd, translations)) for name in (one.name for one in PERTURBATIONS)
+            _figures(name, *_of_kind(name, odd, translations))
+            for name in (perturbation.name for perturbation in PERTURBATIONS)
         ]
         results[pair].append(_figures("all", odd, translations, with_bleu=False))
         print(_table(pair, results[pair]), flush=True)
@@ -92,34 +93,38 @@ def run(arguments: argparse.Namespace) -> int:
 def _of_kind(
     name: str, odd: Sequence[PerturbedInput], translations: Sequence[Translation]
 ) -> tuple[list[PerturbedInput], list[Translation]]:
-    places = [place for place, one in enumerate(odd) if one.perturbation.name == name]
-    return [odd[place] for place in places], [translations[place] for place in places]
+    indices = [index for index, perturbed in enumerate(odd) if perturbed.perturbation.name == name]
+    return [odd[index] for index in indices], [translations[index] for index in indices]
 
 
 def _figures(
     name: str, odd: Sequence[PerturbedInput], translations: Sequence[Translation], with_bleu: bool = True
 ) -> dict[str, Any]:
-    """What became of some inputs."""
+    """The figures of some inputs."""
     from model.scores import score
 
     both = list(zip(odd, translations, strict=True))
-    kept = [count_kept(one, translation.text) for one, translation in both]
-    known = [(translation.text, one.reference) for one, translation in both if one.reference is not None]
+    kept = [count_kept(perturbed, translation.text) for perturbed, translation in both]
+    with_reference = [
+        (translation.text, perturbed.reference) for perturbed, translation in both if perturbed.reference is not None
+    ]
     bleu = None
-    if with_bleu and known:
-        texts, references = zip(*known, strict=True)
+    if with_bleu and with_reference:
+        texts, references = zip(*with_reference, strict=True)
         bleu = round(score(texts, references, lowercase=odd[0].perturbation.ignore_case).bleu, 1)
     return {
         "kind": name,
         "inputs": len(odd),
-        "empty": sum(is_empty(translation.text, one.text) for one, translation in both),
-        "loops": sum(loops(translation.text, one.text) for one, translation in both),
+        "empty": sum(is_empty(translation.text, perturbed.text) for perturbed, translation in both),
+        "loops": sum(loops(translation.text, perturbed.text) for perturbed, translation in both),
         "cut": sum(translation.finish_reason == "length" for _, translation in both),
         "replacement_characters": sum(
-            has_replacement_character(translation.text, one.text) for one, translation in both
+            has_replacement_character(translation.text, perturbed.text) for perturbed, translation in both
         ),
-        "invented_names": sum(bool(invented_names(translation.text, one.text)) for one, translation in both),
-        "kept": sum(found for found, _ in kept),
+        "invented_names": sum(
+            bool(invented_names(translation.text, perturbed.text)) for perturbed, translation in both
+        ),
+        "kept": sum(num_kept for num_kept, _ in kept),
         "put_in": sum(number for _, number in kept),
         "bleu": bleu,
     }
@@ -140,19 +145,19 @@ def _table(pair: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _show(odd: Sequence[PerturbedInput], translations: Sequence[Translation], number: int) -> None:
-    """Bad answers, for a look."""
+    """Print bad translations."""
     for kind in PERTURBATIONS:
         shown = 0
-        for one, translation in zip(*_of_kind(kind.name, odd, translations), strict=True):
-            if shown < number and _is_bad(one, translation.text):
-                print(f"{kind.name}: {one.text!r} -> {translation.text!r}")
+        for perturbed, translation in zip(*_of_kind(kind.name, odd, translations), strict=True):
+            if shown < number and _is_bad(perturbed, translation.text):
+                print(f"{kind.name}: {perturbed.text!r} -> {translation.text!r}")
                 shown += 1
 
 
-def _is_bad(one: PerturbedInput, text: str) -> bool:
-    found, put_in = count_kept(one, text)
+def _is_bad(perturbed: PerturbedInput, text: str) -> bool:
+    num_kept, num_inserted = count_kept(perturbed, text)
     wrong = (is_empty, loops, has_replacement_character, invented_names)
-    return found < put_in or any(is_wrong(text, one.text) for is_wrong in wrong)
+    return num_kept < num_inserted or any(is_wrong(text, perturbed.text) for is_wrong in wrong)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
