@@ -32,6 +32,7 @@ Needs Linux and the packages of the ``test`` extra.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from dataclasses import replace
@@ -52,6 +53,31 @@ from model.training.corpus import read_lines
 PARTS = ("load", "clients", "overhead")
 
 
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """The extent of the measurement."""
+    plan = Plan(
+        num_rounds=arguments.rounds,
+        seconds=arguments.seconds,
+        calibration_s=15.0,
+        shares=SHARES,
+        deadline_s=2.0,
+        patience_s=10.0,
+        num_threads=arguments.threads,
+        beam_size=arguments.beam,
+    )
+    if not arguments.quick:
+        return plan
+    return replace(
+        plan,
+        num_rounds=1,
+        seconds=2.0,
+        calibration_s=1.0,
+        shares=(0.5, TARGET_SHARE),
+        num_probes=10,
+        overhead_requests=1,
+    )
+
+
 def main() -> int:
     """Start the servers, send requests and print."""
     options = parser(__doc__, rounds=3, threads=2, out=True, quick=True)
@@ -64,26 +90,7 @@ def main() -> int:
     options.add_argument("--beam", type=positive(int), default=4, help="beam of the load test, 1 for greedy; default 4")
     arguments = options.parse_args()
     prepare_environment(quick=arguments.quick)
-    plan = Plan(
-        num_rounds=arguments.rounds,
-        seconds=arguments.seconds,
-        calibration_s=15.0,
-        shares=SHARES,
-        deadline_s=2.0,
-        patience_s=10.0,
-        num_threads=arguments.threads,
-        beam_size=arguments.beam,
-    )
-    if arguments.quick:
-        plan = replace(
-            plan,
-            num_rounds=1,
-            seconds=2.0,
-            calibration_s=1.0,
-            shares=(0.5, TARGET_SHARE),
-            num_probes=10,
-            overhead_requests=1,
-        )
+    plan = plan_of(arguments)
     shape = arguments.shape or ("toy" if arguments.quick else "base")
     machine = describe_machine(plan.num_threads)
     print(machine_line(machine), flush=True)

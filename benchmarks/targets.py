@@ -26,14 +26,6 @@ MEASURES = {
 }
 """Labels of the compared measures."""
 
-SHARES_OF_PEAK = {
-    "latency_greedy_ms": "latency_greedy_share_of_peak",
-    "latency_beam_4_ms": "latency_beam_4_share_of_peak",
-    "greedy_tokens_per_s": "greedy_share_of_peak",
-    "beam_4_tokens_per_s": "beam_4_share_of_peak",
-}
-"""Names of the figures that say which share of the peak a measure amounts to."""
-
 INT8_FACTORS = {"avx512-bf16": (1.8, 3.0), "avx512-vnni": (1.8, 3.0), "avx2": (1.3, 2.0)}
 """Factors over CTranslate2 int8 by instruction set: many sentences, one sentence. Other sets have none."""
 
@@ -135,7 +127,7 @@ def judge(engines: dict[str, Any], instruction_set: str, ignored: Sequence[str] 
             ratio = median_ratio(
                 row["rounds"][target.measure], rivals, lower_is_better=target.measure.startswith("latency")
             )
-            verdicts.append(Verdict(target, ratio, row.get(SHARES_OF_PEAK[target.measure])))
+            verdicts.append(Verdict(target, ratio, row.get(_share_of_peak(target.measure))))
     return verdicts
 
 
@@ -178,3 +170,8 @@ def verdicts_table(verdicts: dict[str, list[Verdict]], instruction_set: str) -> 
 def _cell(verdict: Verdict) -> str:
     share = "" if verdict.share_of_peak is None else f", {verdict.share_of_peak:.0%}"
     return f"{verdict.ratio:.2f} {'reached' if verdict.reached else 'MISSED'}{share}"
+
+
+def _share_of_peak(measure: str) -> str:
+    """The name of the figure that says which share of the peak a measure amounts to."""
+    return f"{measure.removesuffix('_ms').removesuffix('_tokens_per_s')}_share_of_peak"

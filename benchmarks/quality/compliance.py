@@ -21,7 +21,6 @@ figures are those of the substitutes: placeholders are placed, and terms replace
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,17 +29,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from benchmarks.quality.command_line import add_arguments as add_shared_arguments
+from benchmarks.quality.command_line import main as run_program
+from benchmarks.quality.command_line import write_results
 from model.commands.models import (
-    add_decoding_arguments,
-    add_model_arguments,
     add_test_argument,
     chosen_pairs,
     decoding_options,
     load_translator,
-    output_file,
     with_progress,
 )
-from model.commands.table import run as run_command
 from model.errors import ConfigError
 from model.languages import plain_code
 from model.translation.options import Formality, TranslationOptions
@@ -93,27 +91,11 @@ _NEEDS_SUPPORT = ("placed_by_model", "complies")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
-    add_model_arguments(parser)
+    counts = "sentences with placeholders; half as many with terms, a quarter with forms of address"
+    add_shared_arguments(parser, 2000, counts)
     add_test_argument(parser)
-    parser.add_argument(
-        "--lexicon",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="word-lexicon.json.gz of a training run with the same languages",
-    )
-    parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
-    parser.add_argument(
-        "--number",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="sentences with placeholders; half as many with terms, a quarter with forms of address; default 2000",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="other sentences for another number; default 1")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="print up to N failures of each kind")
-    add_decoding_arguments(parser)
+    parser.add_argument("--lexicon", type=Path, required=True, metavar="FILE",
+                        help="word-lexicon.json.gz of a training run with the same languages")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -136,8 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         results["formality"] += direction.formality(pairs, arguments.number // 4)
         results["glossary"] += direction.glossary(pairs, lexicon, swapped, arguments.number // 2)
     print("\n\n".join(_table(section, rows) for section, rows in results.items() if rows), flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_results(results, arguments)
     return 0
 
 
@@ -283,13 +264,7 @@ def _cell(row: Row, key: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 1 after an error that standard error names."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.compliance",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_arguments(parser)
-    return run_command(parser.parse_args(argv, argparse.Namespace(do=run)))
+    return run_program(__doc__, add_arguments, run, argv)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,14 @@ Unicode block, repeated marks, code, the wrong language, two languages, stutteri
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.quality.command_line import add_arguments as add_shared_arguments
+from benchmarks.quality.command_line import main as run_program
+from benchmarks.quality.command_line import write_results
 from benchmarks.quality.perturbations import PERTURBATIONS
 from benchmarks.quality.perturbed_inputs import (
     PerturbedInput,
@@ -28,16 +30,13 @@ from benchmarks.quality.perturbed_inputs import (
     invented_names,
     make_perturbed_inputs,
 )
+from benchmarks.tables import markdown
 from model.commands.models import (
-    add_decoding_arguments,
-    add_model_arguments,
     chosen_pairs,
     decoding_options,
     load_translator,
-    output_file,
     with_progress,
 )
-from model.commands.table import run as run_command
 from model.decoding.repetition_guard import is_empty, loops
 from model.errors import ConfigError
 from model.translation.results import Translation
@@ -45,14 +44,8 @@ from model.translation.results import Translation
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
-    add_model_arguments(parser)
+    add_shared_arguments(parser, 5000, "perturbed inputs, of all kinds")
     parser.add_argument("--test", type=Path, required=True, metavar="BASE", help="test set without language ending")
-    parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
-    parser.add_argument("--number", type=int, default=5000, metavar="N", help="odd inputs, of all kinds; default 5000")
-    parser.add_argument("--seed", type=int, default=1, help="other inputs for another number; default 1")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="print up to N bad answers of each kind")
-    add_decoding_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -85,8 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(_table(pair, results[pair]), flush=True)
         if arguments.show:
             _show(odd, translations, arguments.show)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_results(results, arguments)
     return 0
 
 
@@ -131,17 +123,16 @@ def _figures(
 
 
 def _table(pair: str, rows: Sequence[dict[str, Any]]) -> str:
-    from tabulate import tabulate
-
     header = [pair, "inputs", "empty", "loops", "cut", "U+FFFD", "invented names", "kept", "BLEU"]
     lines = []
     for row in rows:
         kept = f"{100 * row['kept'] / row['put_in']:.1f} % of {row['put_in']}" if row["put_in"] else ""
         bleu = "" if row["bleu"] is None else f"{row['bleu']:.1f}"
-        counts = [row[key] for key in ("inputs", "empty", "loops", "cut", "replacement_characters", "invented_names")]
+        counts = [
+            str(row[key]) for key in ("inputs", "empty", "loops", "cut", "replacement_characters", "invented_names")
+        ]
         lines.append([row["kind"], *counts, kept, bleu])
-    alignment = ["left", *["right"] * (len(header) - 1)]
-    return tabulate(lines, header, tablefmt="pipe", colalign=alignment, disable_numparse=True)
+    return markdown(header, lines)
 
 
 def _show(odd: Sequence[PerturbedInput], translations: Sequence[Translation], number: int) -> None:
@@ -162,13 +153,7 @@ def _is_bad(perturbed: PerturbedInput, text: str) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 1 after an error that standard error names."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.stress",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_arguments(parser)
-    return run_command(parser.parse_args(argv, argparse.Namespace(do=run)))
+    return run_program(__doc__, add_arguments, run, argv)
 
 
 if __name__ == "__main__":
