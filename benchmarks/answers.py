@@ -4,7 +4,7 @@
 
 Both services load the shipped translator as a bundle that the other checkout exported. Each request goes to both, once
 with the compiled decoder and once with the one in torch; status and body must be equal, without times, ids and the
-wording of errors. Tells of each difference, and exits with 1 if there are any.
+wording of errors. Prints each difference, and exits with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -205,20 +205,20 @@ def _compare(checkout: Path, bundle: Path, **settings: str) -> int:
         "VERSO_DEADLINE_S": "3600",
         **settings,
     }
-    differences, sent = 0, requests()
+    differences, all_requests = 0, requests()
     with (
         running(Server("before", ("-m", "app"), environment, folder=checkout)) as before,
         running(Server("after", ("-m", "app"), environment)) as after,
         httpx.Client(timeout=120) as client,
     ):
-        for request in sent:
+        for request in all_requests:
             answers = [_answer(client, server.port, request) for server in (before, after)]
             if answers[0] != answers[1]:
                 differences += 1
                 print(f"{request.method} {request.path} {request.body[:300]!r}")
                 for name, answer in zip(("before", "after"), answers, strict=True):
                     print(f"    {name}: {str(answer)[:1000]}")
-    print(f"{settings}: {len(sent)} requests, {differences} answered differently", flush=True)
+    print(f"{settings}: {len(all_requests)} requests, {differences} answered differently", flush=True)
     return differences
 
 

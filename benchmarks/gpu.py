@@ -111,9 +111,9 @@ def measure_gpu(device: torch.device, *, quick: bool) -> Gpu:
     num_bytes, side = (2**22, 256) if quick else (2**31, 8192)
     source = torch.empty(num_bytes, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    left = torch.randn(side, side, device=device, dtype=torch.float16)
+    matrix = torch.randn(side, side, device=device, dtype=torch.float16)
     copying = min(timed(lambda: target.copy_(source), device) for _ in range(10))
-    multiplying = min(timed(lambda: left @ left, device) for _ in range(10))
+    multiplying = min(timed(lambda: matrix @ matrix, device) for _ in range(10))
     return Gpu(2 * num_bytes / copying, side**3 / multiplying)
 
 

@@ -22,7 +22,7 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
     torch.set_num_threads(num_threads)
     rates: dict[str, list[float]] = {"float32": [], "bfloat16": [], "int8": []}
     for rows, width_in, width_out in MATRIX_SIZES:
-        left, right = torch.randn(rows, width_in), torch.randn(width_in, width_out)
+        inputs, weights = torch.randn(rows, width_in), torch.randn(width_in, width_out)
         integers = torch.randint(-127, 128, (rows, width_in), dtype=torch.int8)
         weight = torch.randint(-127, 128, (width_in, width_out), dtype=torch.int8)
         packed = torch.ops.quantized.linear_prepack(
@@ -30,12 +30,12 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
         )
         fbgemm = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
         ways: list[tuple[str, Callable[[], object]]] = [
-            ("float32", partial(torch.mm, left, right)),
+            ("float32", partial(torch.mm, inputs, weights)),
             (
                 "float32",
-                partial(torch.ops.mkldnn._linear_pointwise, left, right.t().contiguous(), None, "none", [], ""),
+                partial(torch.ops.mkldnn._linear_pointwise, inputs, weights.t().contiguous(), None, "none", [], ""),
             ),
-            ("bfloat16", partial(torch.mm, left.bfloat16(), right.bfloat16())),
+            ("bfloat16", partial(torch.mm, inputs.bfloat16(), weights.bfloat16())),
             ("int8", partial(fbgemm, integers.float(), 1.0, 128, packed)),
             ("int8", partial(torch._int_mm, integers, weight)),
         ]

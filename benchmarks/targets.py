@@ -41,14 +41,14 @@ class Target:
     """A target speed-up of Verso.
 
     Args:
-        ours: Name of Verso's row.
+        row: Name of Verso's row.
         rivals: Prefix of the names of the rows it is compared with, or ``ANY_RIVAL``; the best of them counts in each
             round.
         measure: The compared measure.
         factor: Minimal speed-up.
     """
 
-    ours: str
+    row: str
     rivals: str
     measure: str
     factor: float
@@ -56,7 +56,7 @@ class Target:
     @property
     def label(self) -> str:
         """The label in the table."""
-        return f"{self.ours} than {self.rivals}, {MEASURES[self.measure]}"
+        return f"{self.row} than {self.rivals}, {MEASURES[self.measure]}"
 
     def is_rival(self, name: str) -> bool:
         """Whether Verso is compared with a row.
@@ -66,7 +66,7 @@ class Target:
         """
         if self.rivals != ANY_RIVAL:
             return name.startswith(self.rivals)
-        return not name.startswith("Verso") and (self.ours == "Verso int8" or "float32" in name)
+        return not name.startswith("Verso") and (self.row == "Verso int8" or "float32" in name)
 
 
 def targets_for(instruction_set: str) -> list[Target]:
@@ -82,8 +82,8 @@ def targets_for(instruction_set: str) -> list[Target]:
             factor = alone if measure.startswith("latency") else many
             targets.append(Target("Verso int8", "CTranslate2 int8", measure, factor))
     targets += [Target("Verso float32", "CTranslate2 float32", measure, FLOAT32_FACTOR) for measure in MEASURES]
-    for ours in ("Verso int8", "Verso float32"):
-        targets += [Target(ours, ANY_RIVAL, measure, 1.0) for measure in MEASURES]
+    for row in ("Verso int8", "Verso float32"):
+        targets += [Target(row, ANY_RIVAL, measure, 1.0) for measure in MEASURES]
     return targets
 
 
@@ -117,7 +117,7 @@ def judge(engines: dict[str, Any], instruction_set: str, ignored: Sequence[str] 
     """
     verdicts = []
     for target in targets_for(instruction_set):
-        row = engines[target.ours]
+        row = engines[target.row]
         rivals = [
             engine["rounds"][target.measure]
             for name, engine in engines.items()
@@ -131,17 +131,17 @@ def judge(engines: dict[str, Any], instruction_set: str, ignored: Sequence[str] 
     return verdicts
 
 
-def median_ratio(ours: Sequence[float], theirs: Sequence[Sequence[float]], *, lower_is_better: bool) -> float:
+def median_ratio(values: Sequence[float], rivals: Sequence[Sequence[float]], *, lower_is_better: bool) -> float:
     """The median over the rounds of the ratio to the best of the others in the same round.
 
     Args:
-        ours: One value per round.
-        theirs: One value per round for each rival.
+        values: One value per round.
+        rivals: One value per round for each rival.
         lower_is_better: Whether the values are times rather than rates.
     """
     ratios: list[float] = []
-    for own, *rivals in zip(ours, *theirs, strict=True):
-        ratios.append(min(rivals) / own if lower_is_better else own / max(rivals))
+    for value, *of_rivals in zip(values, *rivals, strict=True):
+        ratios.append(min(of_rivals) / value if lower_is_better else value / max(of_rivals))
     return statistics.median(ratios)
 
 

@@ -260,8 +260,8 @@ async def deepl_translate(service: Service, user: User, item: Item, rng: random.
 async def deepl_glossary(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """A glossary is made, used, read and deleted."""
     word = item.split()[-1].strip(".")
-    made = {"name": "soak", **DEEPL_PAIR, "entries": f"{word}\tSchlusswort", "entries_format": "tsv"}
-    glossary = (await service.send(user, "POST", "/v2/glossaries", 201, DEEPL, json=made)).json()["glossary_id"]
+    new_glossary = {"name": "soak", **DEEPL_PAIR, "entries": f"{word}\tSchlusswort", "entries_format": "tsv"}
+    glossary = (await service.send(user, "POST", "/v2/glossaries", 201, DEEPL, json=new_glossary)).json()["glossary_id"]
     fields = {"text": [item], **DEEPL_PAIR, "glossary_id": glossary}
     answer = await service.send(user, "POST", "/v2/translate", scheme=DEEPL, json=fields)
     user.received(item)
@@ -272,8 +272,8 @@ async def deepl_glossary(service: Service, user: User, item: Item, rng: random.R
 
 async def document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """A document is sent, waited for, fetched and deleted."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
-    id = (await service.send(user, "POST", "/documents", 202, **sent)).json()["id"]
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
+    id = (await service.send(user, "POST", "/documents", 202, **form)).json()["id"]
     user.received_characters(item["characters"])
     while (status := (await service.send(user, "GET", f"/documents/{id}")).json()["status"]) in ("queued", "running"):
         await asyncio.sleep(LOOK_S)
@@ -284,23 +284,23 @@ async def document(service: Service, user: User, item: Item, rng: random.Random)
 
 async def cancelled_document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """A document is sent, cancelled and deleted."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
-    id = (await service.send(user, "POST", "/documents", 202, **sent)).json()["id"]
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
+    id = (await service.send(user, "POST", "/documents", 202, **form)).json()["id"]
     user.received_characters(item["characters"])
     await asyncio.sleep(rng.uniform(0.0, 1.0))
     await service.send(user, "DELETE", f"/documents/{id}")
     with contextlib.suppress(Refused):  # it was done, and the first request has deleted it
         await service.send(user, "DELETE", f"/documents/{id}")
-    gone = await service.send(user, "GET", f"/documents/{id}", 404)
-    return None if gone.json()["code"] == "document_not_found" else gone.text
+    answer = await service.send(user, "GET", f"/documents/{id}", 404)
+    return None if answer.json()["code"] == "document_not_found" else answer.text
 
 
 async def deepl_document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """DeepL's ``/v2/document``: a document is deleted when it is fetched."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": DEEPL_PAIR}
-    made = (await service.send(user, "POST", "/v2/document", scheme=DEEPL, **sent)).json()
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": DEEPL_PAIR}
+    created = (await service.send(user, "POST", "/v2/document", scheme=DEEPL, **form)).json()
     user.received_characters(item["characters"])
-    path, key = f"/v2/document/{made['document_id']}", {"document_key": made["document_key"]}
+    path, key = f"/v2/document/{created['document_id']}", {"document_key": created["document_key"]}
     while True:
         status = (await service.send(user, "POST", path, scheme=DEEPL, json=key)).json()
         if status["status"] not in ("queued", "translating"):
@@ -312,8 +312,8 @@ async def deepl_document(service: Service, user: User, item: Item, rng: random.R
 
 async def libretranslate_document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """LibreTranslate's ``/translate_file``: the client waits; the file is fetched without a key."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
-    answer = await service.send(user, "POST", "/libretranslate/translate_file", timeout=DOCUMENT_PATIENCE_S, **sent)
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
+    answer = await service.send(user, "POST", "/libretranslate/translate_file", timeout=DOCUMENT_PATIENCE_S, **form)
     url = answer.json()["translatedFileUrl"]
     user.received_characters(item["characters"])
     result = await service.send(User("anybody"), "GET", httpx.URL(url).path)
