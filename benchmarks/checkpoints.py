@@ -85,15 +85,10 @@ WORDS = _make_words()
 """Generated words; the vocabulary of random checkpoints is learned from them, so they are encoded to pieces."""
 
 
-def make_checkpoint(folder: Path, shape: Shape) -> int:
-    """Make a folder in OPUS-MT's format with random weights and generated pieces; returns the number of parameters."""
+def _write_vocabulary(folder: Path, vocab_size: int) -> int:
+    """Write the files of a tokenizer with pieces of generated words and fillers; returns the size of its vocabulary."""
     import sentencepiece
-    import torch
-    import transformers
-    from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
-    transformers.logging.set_verbosity_error()
-    folder.mkdir(parents=True)
     spm = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter([" ".join(WORDS[start : start + 5]) for start in range(0, len(WORDS), 5)]),
@@ -107,15 +102,27 @@ def make_checkpoint(folder: Path, shape: Shape) -> int:
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(spm.getvalue())
     pieces = [processor.IdToPiece(number) for number in range(3, len(processor))]
-    fillers = [f"\u2581filler{number}" for number in range(shape.vocab_size - len(pieces) - 3)]
+    fillers = [f"\u2581filler{number}" for number in range(vocab_size - len(pieces) - 3)]
     ordered = ["</s>", "<unk>", *pieces, *fillers, "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(ordered)}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
-    pad = len(ordered) - 1
+    return len(ordered)
+
+
+def make_checkpoint(folder: Path, shape: Shape) -> int:
+    """Make a folder in OPUS-MT's format with random weights and generated pieces; returns the number of parameters."""
+    import torch
+    import transformers
+    from transformers import GenerationConfig, MarianConfig, MarianMTModel
+
+    transformers.logging.set_verbosity_error()
+    folder.mkdir(parents=True)
+    vocab_size = _write_vocabulary(folder, shape.vocab_size)
+    pad = vocab_size - 1
     special = {"pad_token_id": pad, "eos_token_id": 0, "decoder_start_token_id": pad}
     torch.manual_seed(0)
     config = MarianConfig(
-        vocab_size=len(ordered),
+        vocab_size=vocab_size,
         d_model=shape.d_model,
         encoder_layers=shape.encoder_layers,
         decoder_layers=shape.decoder_layers,
@@ -195,15 +202,15 @@ def make_texts(number: int, folder: Path, shortest: int, longest: int, seed: int
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "transformers" / "source.spm"))
     sizes = {word: len(processor.EncodeAsIds(word)) for word in WORDS}
     rng = random.Random(seed)
-    found: dict[str, None] = {}
-    while len(found) < number:
-        wanted = rng.randint(shortest, longest)
+    texts: dict[str, None] = {}
+    while len(texts) < number:
+        least = rng.randint(shortest, longest)
         words = [rng.choice(WORDS)]
-        while sum(sizes[word] for word in words) + 1 < wanted:
+        while sum(sizes[word] for word in words) + 1 < least:
             words.append(rng.choice(WORDS))
         if sum(sizes[word] for word in words) + 1 <= longest:
-            found[" ".join(words)] = None
-    return list(found)
+            texts[" ".join(words)] = None
+    return list(texts)
 
 
 def make_sources(number: int, vocab_size: int, shortest: int, longest: int, seed: int = 0) -> list[list[int]]:

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
-import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -86,10 +83,10 @@ class Row:
     @property
     def variables(self) -> dict[str, str]:
         """The environment variables of its process."""
-        found = dict(INSTRUCTION_SETS[self.instruction_set].environment) if self.instruction_set else {}
+        variables = dict(INSTRUCTION_SETS[self.instruction_set].environment) if self.instruction_set else {}
         if self.backend:
-            found["CT2_USE_MKL"] = "1" if self.backend == "MKL" else "0"
-        return found
+            variables["CT2_USE_MKL"] = "1" if self.backend == "MKL" else "0"
+        return variables
 
     @property
     def must_agree(self) -> bool:
@@ -127,10 +124,10 @@ def rows_for(
     def row(library: Library, precision: Precision, split: tuple[int, int], **more: Any) -> Row:
         return Row(library, precision, *split, instruction_set=instruction_set, **more)
 
-    whole = splits[0]
-    rows = [row("Verso", precision, whole) for precision in VERSO_PRECISIONS]
+    one_worker = splits[0]
+    rows = [row("Verso", precision, one_worker) for precision in VERSO_PRECISIONS]
     if torch_too:
-        rows += [row("Verso", precision, whole, native=False) for precision in PRECISIONS]
+        rows += [row("Verso", precision, one_worker, native=False) for precision in PRECISIONS]
     measured: Sequence[Backend | None] = backends if instruction_set else (None,)
     rows += [
         row("CTranslate2", precision, split, backend=backend)
@@ -144,7 +141,7 @@ def rows_for(
         # Marian's threads only share out the batches, and it has no other way.
         ways = splits[-1:] if rival == "Marian" else splits
         rows += [row(rival, precision, split) for precision in PRECISIONS for split in ways]
-    return [*rows, row("transformers", "float32", whole)]
+    return [*rows, row("transformers", "float32", one_worker)]
 
 
 @dataclass(frozen=True)
@@ -261,22 +258,20 @@ def import_engine(library: Library) -> Callable[[Path, Row], Engine]:
     return engine
 
 
-def serve_engine(connection: Connection[Any, Any], row: Row, folder: Path) -> None:
-    """Main function of a worker process: load the model, then run jobs until None is received."""
-    try:
-        warnings.simplefilter("ignore")
-        make = import_engine(row.library)
-        imported_bytes = peak_memory_bytes()
-        engine = make(folder, row)
-        connection.send(None)
-        while (job := connection.recv()) is not None:
-            prepared = engine.prepare(job.sources)
-            seconds = []
-            answers: Any = None
-            for _ in range(job.repeats):
-                began = time.perf_counter()
-                answers = engine.translate(prepared, job)
-                seconds.append(time.perf_counter() - began)
-            connection.send(Result(seconds, engine.token_ids(answers), peak_memory_bytes() - imported_bytes))
-    except Exception:  # noqa: BLE001  (the parent reports any error)
-        connection.send(traceback.format_exc())
+def engine_runner(row: Row, folder: Path) -> Callable[[Job], Result]:
+    """Load a worker process of an engine with its model."""
+    make = import_engine(row.library)
+    imported_bytes = peak_memory_bytes()
+    engine = make(folder, row)
+
+    def run(job: Job) -> Result:
+        prepared = engine.prepare(job.sources)
+        seconds = []
+        answers: Any = None
+        for _ in range(job.repeats):
+            began = time.perf_counter()
+            answers = engine.translate(prepared, job)
+            seconds.append(time.perf_counter() - began)
+        return Result(seconds, engine.token_ids(answers), peak_memory_bytes() - imported_bytes)
+
+    return run

@@ -8,7 +8,8 @@ from typing import Any
 
 from benchmarks.checkpoints import SHAPES, Shape
 from benchmarks.instruction_sets import INSTRUCTION_SETS
-from benchmarks.tables import markdown, write_json
+from benchmarks.processes import turns_line
+from benchmarks.tables import markdown, new_figure, save, write_json
 from benchmarks.targets import BLEU_LOSS, MEASURES, Verdict, judge, verdicts_table
 
 
@@ -28,9 +29,9 @@ def tables(figures: dict[str, Any]) -> str:
         for name, row in figures["engines"].items()
     ]
     ratios = [
-        [f"{ours.removeprefix('Verso ')} than {theirs}", *(f"{found[measure]:.2f}" for measure in MEASURES)]
-        for ours, others in figures["verso_is_faster_by"].items()
-        for theirs, found in others.items()
+        [f"{row.removeprefix('Verso ')} than {rival}", *(f"{factors[measure]:.2f}" for measure in MEASURES)]
+        for row, rivals in figures["verso_is_faster_by"].items()
+        for rival, factors in rivals.items()
     ]
     parts = [
         markdown(
@@ -48,7 +49,7 @@ def tables(figures: dict[str, Any]) -> str:
                     "BLEU",
                     "sentences",
                     "Verso float32",
-                    *(f"{one}, loss (at most {BLEU_LOSS[one]}), same" for one in BLEU_LOSS),
+                    *(f"{precision}, loss (at most {most}), same" for precision, most in BLEU_LOSS.items()),
                 ],
                 [
                     [
@@ -56,8 +57,8 @@ def tables(figures: dict[str, Any]) -> str:
                         f"{full[name]['sentences']:,}",
                         f"{full[name]['bleu']:.2f}",
                         *(
-                            _loss(figures["bleu"][one][name], full[name]["bleu"], most)
-                            for one, most in BLEU_LOSS.items()
+                            _loss(figures["bleu"][precision][name], full[name]["bleu"], most)
+                            for precision, most in BLEU_LOSS.items()
                         ),
                     ]
                     for name in full
@@ -81,8 +82,9 @@ def limits_line(figures: dict[str, Any]) -> str:
     if not limits:
         return f"Instruction set: {instruction_set}, the processor's own."
     variables = " ".join(f"{name}={value}" for name, value in limits.items())
-    others = [one for one in figures["not_limited"] if any(name.startswith(one) for name in figures["engines"])]
-    note = f" {', '.join(others)} cannot be limited and does not count for the targets." if others else ""
+    engines = figures["engines"]
+    unlimited = [library for library in figures["not_limited"] if any(name.startswith(library) for name in engines)]
+    note = f" {', '.join(unlimited)} cannot be limited and does not count for the targets." if unlimited else ""
     return f"Instruction set: {instruction_set}, with {variables}.{note}"
 
 
@@ -111,7 +113,7 @@ def report(name: str, figures: dict[str, Any]) -> str:
         else "target tokens, greedy and beam 4: "
         + ", ".join(f"{engine} {both(row['target_tokens'])}" for engine, row in engines.items())
     )
-    peaks, others = figures["peaks_gops"], figures["other_programs"]
+    peaks = figures["peaks_gops"]
     return "\n".join(
         [
             f"{name}: {Shape(**figures['shape'])}; {figures['parameters'] / 1e6:.1f} M parameters",
@@ -124,8 +126,7 @@ def report(name: str, figures: dict[str, Any]) -> str:
             f"Peak: {peaks['float32']:.0f} GFLOPS float32, {peaks['bfloat16']:.0f} bfloat16, "
             f"{peaks['int8']:.0f} GOPS int8.",
             f"{figures['source_tokens']:,} source tokens; {tokens}.",
-            f"Other programs used {others['median_share']:.0%} of the processors (median of the turns; at most "
-            f"{others['largest_share']:.0%}); {others['repeated_turns']} turns were repeated.",
+            turns_line(figures["other_programs"]),
             f"Sentences per batch, greedy and beam 4: {', '.join(batches)}.",
             f"Of {figures['sentences']} outputs equal to Verso's in float32, greedy and beam 4: {', '.join(agreeing)}.",
             "",
@@ -189,13 +190,9 @@ def plot(figures: dict[str, Any], path: Path) -> None:
         figures: Figures as written to JSON.
         path: The PNG file to write.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     shapes = figures["shapes"]
     heights = [0.6 + 0.3 * len(measured["engines"]) for measured in shapes.values()]
-    figure = Figure(figsize=(11.0, 0.9 + sum(heights)), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(11.0, 0.9 + sum(heights))
     panels = figure.subplots(len(shapes), 2, squeeze=False, height_ratios=heights)
     for (name, measured), (throughput, latency) in zip(shapes.items(), panels, strict=True):
         engines = measured["engines"]
@@ -204,8 +201,10 @@ def plot(figures: dict[str, Any], path: Path) -> None:
             (latency, "milliseconds for one sentence", ("latency_greedy_ms", "latency_beam_4_ms")),
         ):
             for number, (key, label) in enumerate(zip(keys, ("greedy", "beam 4"), strict=True)):
-                places = [place + 0.2 - 0.4 * number for place in range(len(engines), 0, -1)]
-                bars = panel.barh(places, [row[key] for row in engines.values()], 0.38, color=f"C{number}", label=label)
+                positions = [index + 0.2 - 0.4 * number for index in range(len(engines), 0, -1)]
+                bars = panel.barh(
+                    positions, [row[key] for row in engines.values()], 0.38, color=f"C{number}", label=label
+                )
                 panel.bar_label(bars, fmt="{:,.0f}" if panel is throughput else "{:.1f}", fontsize=7, padding=2)
             panel.set_yticks(range(len(engines), 0, -1), list(engines) if panel is throughput else [""] * len(engines))
             panel.set_title(f"{name}: {title}", fontsize=10)
@@ -215,4 +214,4 @@ def plot(figures: dict[str, Any], path: Path) -> None:
             panel.tick_params(labelsize=8)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=9)
-    figure.savefig(path, format="png")
+    save(figure, path)

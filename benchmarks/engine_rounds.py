@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -13,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.checkpoints import SHAPES, SHIPPED, make_sources
-from benchmarks.contenders import BACKENDS, VERSO_PRECISIONS, Backend, Job, Result, Row, rows_for, serve_engine
+from benchmarks.contenders import BACKENDS, VERSO_PRECISIONS, Backend, Job, Result, Row, engine_runner, rows_for
 from benchmarks.instruction_sets import INSTRUCTION_SETS, UNLIMITED, fastest_set
-from benchmarks.peaks import serve_peaks
-from benchmarks.processes import OtherPrograms, Worker, describe_machine, processor_flags, started
+from benchmarks.peaks import peak_meter
+from benchmarks.processes import Turns, Worker, describe_machine, processor_flags, started
 from benchmarks.rivals import RIVALS
 from benchmarks.shipped import make_shipped_sources
 from benchmarks.tables import rounded
@@ -46,9 +45,6 @@ TRANSFORMERS_BATCH = 32
 
 WARM_UP_SENTENCES = 128
 """Sentences of the warm-up round."""
-
-DISTURBANCE = 0.05
-"""Maximal share of the processors that other programs may use in a turn."""
 
 SAME_ANSWERS = 0.9
 """Minimal share of outputs of a float32 engine that equal Verso's; ties may differ."""
@@ -150,8 +146,7 @@ class Measurement:
         }
         self._peaks: dict[str, list[float]] = {precision: [] for precision in VERSO_PRECISIONS}
         self._memory: dict[str, float] = {}
-        self._disturbances: list[float] = []
-        self._num_repeated = 0
+        self._turns = Turns(plan.patience, plan.pause_s)
 
     def run(self) -> dict[str, Any]:
         """Measure everything; returns the figures, ready for JSON."""
@@ -160,10 +155,10 @@ class Measurement:
             self._find_batch_sizes(row)
             self._advance("batch sizes")
         with ExitStack() as stack:
-            workers = {row.name: stack.enter_context(self._started(row)) for row in self._rows}
+            workers = {row.name: stack.enter_context(self._worker(row)) for row in self._rows}
             limits = self._rows[0].variables
             peaks = stack.enter_context(
-                started("the matrix peak", serve_peaks, self._plan.num_threads, variables=limits)
+                started("the matrix peak", peak_meter, self._plan.num_threads, variables=limits)
             )
             for worker in [*workers.values(), peaks]:
                 worker.wait_until_loaded()
@@ -176,8 +171,8 @@ class Measurement:
                 self._check_answers()
         return self._figures()
 
-    def _started(self, row: Row) -> AbstractContextManager[Worker]:
-        return started(row.name, serve_engine, row, self._folder, variables=row.variables)
+    def _worker(self, row: Row) -> AbstractContextManager[Worker]:
+        return started(row.name, engine_runner, row, self._folder, variables=row.variables)
 
     def _job(self, sources: list[list[int]], beam_size: int, batch_size: int) -> Job:
         return Job(sources, beam_size, batch_size, *self._answer_tokens)
@@ -188,8 +183,7 @@ class Measurement:
         if not row.has_batch_size or len(self._plan.batch_sizes) < 2:
             return
         sources = self._sentences[:SEARCH_SENTENCES]
-        with self._started(row) as worker:
-            worker.wait_until_loaded()
+        with self._worker(row) as worker:
             for way, beam_size in BEAM_SIZES.items():
                 worker.run(self._job(sources[:WARM_UP_SENTENCES], beam_size, WARM_UP_SENTENCES))
                 seconds = {
@@ -200,35 +194,33 @@ class Measurement:
 
     def _turn(self, row: Row | None, worker: Worker, *, counts: bool) -> None:
         """The turn of an engine, or of the matrix peak if None; repeated if it was disturbed."""
-        for attempt in range(1 + self._plan.patience):
-            time.sleep(self._plan.pause_s)
-            others = OtherPrograms([os.getpid(), worker.pid])
-            found: dict[str, float] = worker.run("all") if row is None else self._measure(row, worker, counts=counts)
-            disturbance = others.share()
-            if not counts:
-                return
-            if disturbance <= DISTURBANCE or attempt == self._plan.patience:
-                break
-            self._num_repeated += 1
-        self._disturbances.append(disturbance)
-        for name, value in found.items():
-            (self._peaks if row is None else self._rounds[row.name])[name].append(value)
+
+        def turn() -> dict[str, float]:
+            if row is not None:
+                return self._measure(row, worker, counts=counts)
+            peaks: dict[str, float] = worker.run("all")
+            return peaks
+
+        values = self._turns.run(turn, [os.getpid(), worker.pid], counts=counts)
+        if counts:
+            for name, value in values.items():
+                (self._peaks if row is None else self._rounds[row.name])[name].append(value)
 
     def _measure(self, row: Row, worker: Worker, *, counts: bool) -> dict[str, float]:
         sentences = self._sentences if counts else self._sentences[:WARM_UP_SENTENCES]
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for way, beam_size in BEAM_SIZES.items():
             batch_size = self._batch_sizes[row.name][way]
             alone = replace(self._job(self._sentence, beam_size, batch_size), repeats=self._plan.latency_repeats)
-            one: Result = worker.run(alone)
+            lone: Result = worker.run(alone)
             many: Result = worker.run(self._job(sentences, beam_size, batch_size))
-            _check_lengths(row.name, [*one.answers, *many.answers], *self._answer_tokens)
-            found[f"latency_{way}_ms"] = 1000 * statistics.median(one.seconds)
-            found[f"{way}_tokens_per_s"] = sum(map(len, many.answers)) / many.seconds[0]
+            _check_lengths(row.name, [*lone.answers, *many.answers], *self._answer_tokens)
+            values[f"latency_{way}_ms"] = 1000 * statistics.median(lone.seconds)
+            values[f"{way}_tokens_per_s"] = sum(map(len, many.answers)) / many.seconds[0]
             self._answers[row.name][way] = many.answers
-            self._lone_tokens[row.name][way] = sum(map(len, one.answers))
+            self._lone_tokens[row.name][way] = sum(map(len, lone.answers))
             self._memory[row.name] = many.peak_bytes / 1e6
-        return found
+        return values
 
     def _figures(self) -> dict[str, Any]:
         peaks = {precision: statistics.median(values) for precision, values in self._peaks.items()}
@@ -267,20 +259,16 @@ class Measurement:
             "source_tokens": num_source_tokens,
             "answer_tokens": self._answer_tokens,
             "peaks_gops": {precision: round(value, 1) for precision, value in peaks.items()},
-            "other_programs": {
-                "median_share": round(statistics.median(self._disturbances), 3),
-                "largest_share": round(max(self._disturbances), 3),
-                "repeated_turns": self._num_repeated,
-            },
+            "other_programs": self._turns.figures(),
             "engines": engines,
             "verso_is_faster_by": self._ratios(),
         }
 
     def _num_same_answers(self, row: Row) -> dict[str, int]:
         """How many of its last answers are those of Verso in float32, greedy and with a beam."""
-        ours = self._answers[self._rows[0].name]
+        verso = self._answers[self._rows[0].name]
         return {
-            way: sum(one == other for one, other in zip(answers, ours[way], strict=True))
+            way: sum(answer == exact for answer, exact in zip(answers, verso[way], strict=True))
             for way, answers in self._answers[row.name].items()
         }
 
@@ -323,23 +311,23 @@ class Measurement:
     def _ratios(self) -> dict[str, dict[str, dict[str, float]]]:
         """The speed-up of Verso by its precision, the other engine and the measure; below 1 Verso is slower."""
         ratios: dict[str, dict[str, dict[str, float]]] = {}
-        for ours in self._rows:
-            if ours.library != "Verso" or not ours.native:
+        for row in self._rows:
+            if row.library != "Verso" or not row.native:
                 continue
-            ratios[ours.name] = {
-                theirs.name: {
+            ratios[row.name] = {
+                rival.name: {
                     measure: rounded(
                         statistics.median(
-                            their / own if measure.startswith("latency") else own / their
-                            for own, their in zip(
-                                self._rounds[ours.name][measure], self._rounds[theirs.name][measure], strict=True
+                            rival_value / value if measure.startswith("latency") else value / rival_value
+                            for value, rival_value in zip(
+                                self._rounds[row.name][measure], self._rounds[rival.name][measure], strict=True
                             )
                         )
                     )
                     for measure in MEASURES
                 }
-                for theirs in self._rows
-                if theirs != ours
+                for rival in self._rows
+                if rival != row
             }
         return ratios
 

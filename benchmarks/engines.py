@@ -41,18 +41,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from benchmarks.bleu import measure_bleu
 from benchmarks.checkpoints import SHAPES, SHIPPED, make_models
+from benchmarks.command_line import parser, positive, prepare_environment, progress
 from benchmarks.contenders import BACKENDS
 from benchmarks.engine_report import finish, key_of, merge, report
 from benchmarks.engine_rounds import Measurement, Plan
@@ -60,86 +58,71 @@ from benchmarks.instruction_sets import INSTRUCTION_SETS, missing_flags
 from benchmarks.processes import describe_machine, machine_line, processor_flags
 from benchmarks.rivals import INSTALL, RIVALS
 from benchmarks.shipped import make_shipped
-from benchmarks.tables import RESULTS, write_json
+from benchmarks.tables import write_json
 
 
-def measure_shape(name: str, plan: Plan, instruction_sets: Sequence[str | None], bar: Any) -> Iterator[dict[str, Any]]:
-    """Make the models of a shape and measure all engines with them; gives the figures of each instruction set.
+def measure_shape(
+    name: str, plan: Plan, instruction_sets: Sequence[str | None], advance: Callable[[str], None]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Make the models of a shape and measure all engines with them; gives a key and figures for each instruction set.
 
     Args:
         name: Name of the shape.
         plan: The extent of the measurement.
         instruction_sets: The sets that the engines are limited to, one after the other; None for no limit.
-        bar: Progress bar.
+        advance: Called after each turn with a description.
     """
-
-    def advance(what: str) -> None:
-        bar.set_description(f"{key}, {what}")
-        bar.update()
-
-    bar.set_description(f"{name}, making the models")
     with tempfile.TemporaryDirectory() as folder_name:
         folder = Path(folder_name)
         models = dict.fromkeys(row.model for row in plan.rows(name) if row.library != "transformers")
         num_parameters = make_shipped(folder) if name == SHIPPED else make_models(folder, SHAPES[name], list(models))
         for instruction_set in instruction_sets:
             key = key_of(name, instruction_set)
-            measured = Measurement(name, plan, folder, advance, instruction_set).run()
+            measurement = Measurement(name, plan, folder, lambda turn: advance(f"{key}, {turn}"), instruction_set)  # noqa: B023  (called before the next key)
+            figures = measurement.run()
             if name == SHIPPED and plan.test_sets:
-                bar.set_description(f"{key}, BLEU")
-                measured["bleu"] = measure_bleu(folder, plan)
-            yield {"parameters": num_parameters, **measured}
+                figures["bleu"] = measure_bleu(folder, plan)
+            yield key, {"parameters": num_parameters, **figures}
 
 
-def main() -> int:
-    """Make the models, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", nargs="+", choices=SHAPES, metavar="SHAPE",
-                        help="tiny, small, base, shipped; default: all")  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=5, help="rounds after the warm-up; default %(default)s")
-    parser.add_argument("--sentences", type=int, default=512, help="sentences for throughput; default %(default)s")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each engine; default %(default)s")
-    parser.add_argument("--torch", action="store_true", help="also Verso without its compiled decoder")
-    parser.add_argument("--isa", nargs="+", action="extend", choices=INSTRUCTION_SETS, metavar="NAME",
-                        help=f"limit all engines to an instruction set: {', '.join(INSTRUCTION_SETS)}; "
-                        "each is measured separately; default: no limit")  # fmt: skip
-    parser.add_argument("--rivals", nargs="+", action="extend", choices=RIVALS, metavar="NAME", default=[],
-                        help=f"also measure {', '.join(RIVALS)}")  # fmt: skip
-    parser.add_argument("--backends", nargs="+", choices=BACKENDS, metavar="NAME",
-                        help="with --isa, the libraries of CTranslate2's products to measure; default: "
-                        f"{', '.join(BACKENDS)}")  # fmt: skip
-    parser.add_argument("--test", type=Path, nargs="+", default=[], metavar="BASE",
-                        help="test sets without language ending, for BLEU of the shape shipped")  # fmt: skip
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for figures and plot; default %(default)s")
-    parser.add_argument("--quick", action="store_true",
-                        help="one round of 32 sentences, as a test; default shapes: toy and shipped")  # fmt: skip
-    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE",
-                        help="measure nothing: merge, print and draw the figures of earlier runs")  # fmt: skip
-    arguments = parser.parse_args()
+def parse_arguments() -> argparse.Namespace:
+    """The arguments; ends the program if they are wrong, or need what this machine lacks."""
+    options = parser(__doc__, rounds=5, threads=2, out=True, quick=True)
+    options.add_argument("--shape", nargs="+", choices=SHAPES, metavar="SHAPE",
+                         help="tiny, small, base, shipped; default: all")  # fmt: skip
+    options.add_argument("--sentences", type=positive(int), default=512,
+                         help="sentences for throughput; default %(default)s")  # fmt: skip
+    options.add_argument("--torch", action="store_true", help="also Verso without its compiled decoder")
+    options.add_argument("--isa", nargs="+", action="extend", choices=INSTRUCTION_SETS, metavar="NAME", default=[],
+                         help=f"limit all engines to an instruction set: {', '.join(INSTRUCTION_SETS)}; "
+                         "each is measured separately; default: no limit")  # fmt: skip
+    options.add_argument("--rivals", nargs="+", action="extend", choices=RIVALS, metavar="NAME", default=[],
+                         help=f"also measure {', '.join(RIVALS)}")  # fmt: skip
+    options.add_argument("--backends", nargs="+", choices=BACKENDS, metavar="NAME",
+                         help="with --isa, the libraries of CTranslate2's products to measure; default: "
+                         f"{', '.join(BACKENDS)}")  # fmt: skip
+    options.add_argument("--test", type=Path, nargs="+", default=[], metavar="BASE",
+                         help="test sets without language ending, for BLEU of the shape shipped")  # fmt: skip
+    options.add_argument("--merge", type=Path, nargs="+", metavar="FILE",
+                         help="measure nothing: merge, print and draw the figures of earlier runs")  # fmt: skip
+    arguments = options.parse_args()
     if arguments.merge:
-        try:
-            figures = merge([json.loads(path.read_text(encoding="utf-8")) for path in arguments.merge])
-        except (OSError, ValueError, KeyError) as error:
-            parser.error(f"--merge: {error}")
-        for name, measured in figures["shapes"].items():
-            print(machine_line(measured["machine"]))
-            print(report(name, measured))
-        finish(figures, arguments.out)
-        return 0
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of deprecations in every process
-    if min(arguments.rounds, arguments.sentences, arguments.threads) < 1:
-        parser.error("--rounds, --sentences and --threads must be at least 1")
+        return arguments
     if not Path("/proc/self/status").exists():
-        parser.error("memory is read from /proc: this needs Linux")
+        options.error("memory is read from /proc: this needs Linux")
     for name in arguments.rivals:
         if missing := RIVALS[name].missing_packages:
-            parser.error(f"{name} needs the packages {', '.join(missing)}: {INSTALL}")
+            options.error(f"{name} needs the packages {', '.join(missing)}: {INSTALL}")
     if arguments.backends and not arguments.isa:
-        parser.error("--backends needs --isa: without a limit CTranslate2 chooses by itself")
-    instruction_sets: list[str | None] = list(dict.fromkeys(arguments.isa)) if arguments.isa else [None]
-    for instruction_set in arguments.isa or []:
+        options.error("--backends needs --isa: without a limit CTranslate2 chooses by itself")
+    for instruction_set in arguments.isa:
         if flags := missing_flags(instruction_set, processor_flags()):
-            parser.error(f"--isa {instruction_set}: this processor lacks {', '.join(flags)}")
+            options.error(f"--isa {instruction_set}: this processor lacks {', '.join(flags)}")
+    return arguments
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """The extent of the measurement."""
     plan = Plan(
         arguments.rounds,
         arguments.sentences,
@@ -149,32 +132,51 @@ def main() -> int:
         backends=tuple(dict.fromkeys(arguments.backends or BACKENDS)),
         test_sets=tuple(arguments.test),
     )
-    if arguments.quick:
-        os.environ.setdefault(
-            "OMP_WAIT_POLICY", "PASSIVE"
-        )  # threads that wait actively would slow down other processes
-        plan = replace(
-            plan,
-            num_rounds=1,
-            num_sentences=min(32, arguments.sentences),
-            latency_repeats=2,
-            batch_sizes=(32,),
-            pause_s=0.0,
-            patience=0,
-            test_limit=32,
-        )
+    if not arguments.quick:
+        return plan
+    return replace(
+        plan,
+        num_rounds=1,
+        num_sentences=min(32, arguments.sentences),
+        latency_repeats=2,
+        batch_sizes=(32,),
+        pause_s=0.0,
+        patience=0,
+        test_limit=32,
+    )
+
+
+def merge_files(paths: Sequence[Path], out: Path) -> None:
+    """Print and draw the figures of earlier runs."""
+    try:
+        figures = merge([json.loads(path.read_text(encoding="utf-8")) for path in paths])
+    except (OSError, ValueError, KeyError) as error:
+        raise SystemExit(f"--merge: {error}") from error
+    for name, measured in figures["shapes"].items():
+        print(machine_line(measured["machine"]))
+        print(report(name, measured))
+    finish(figures, out)
+
+
+def main() -> int:
+    """Make the models, measure and print."""
+    arguments = parse_arguments()
+    if arguments.merge:
+        merge_files(arguments.merge, arguments.out)
+        return 0
+    prepare_environment(quick=arguments.quick)
+    plan = plan_of(arguments)
+    instruction_sets = list(dict.fromkeys(arguments.isa)) or [None]
     default = ["toy", SHIPPED] if arguments.quick else ["tiny", "small", "base", SHIPPED]
     names = list(dict.fromkeys(arguments.shape or default))
     print(machine_line(describe_machine(plan.num_threads)), flush=True)
-    figures = {"shapes": {}}
-    num_turns = sum(plan.num_turns(name, one) for name in names for one in instruction_sets)
-    with tqdm(total=num_turns, unit="turn", file=sys.stderr) as bar:
+    figures: dict[str, Any] = {"shapes": {}}
+    num_turns = sum(plan.num_turns(name, instruction_set) for name in names for instruction_set in instruction_sets)
+    with progress(num_turns) as (advance, show):
         for name in names:
-            for one, measured in zip(instruction_sets, measure_shape(name, plan, instruction_sets, bar), strict=True):
-                key = key_of(name, one)
+            for key, measured in measure_shape(name, plan, instruction_sets, advance):
                 figures["shapes"][key] = measured
-                bar.clear()
-                print(f"\n{report(key, measured)}", flush=True)
+                show(f"\n{report(key, measured)}")
                 # An interrupted run keeps the finished shapes.
                 write_json({"shapes": {key: measured}}, arguments.out / f"engines-{key.replace(', ', '-')}.json")
     finish(merge([figures]), arguments.out)

@@ -1,4 +1,4 @@
-"""What callers do to one another, and how good the estimates are that requests are refused by.
+"""How callers delay one another, and the accuracy of the estimates by which requests are refused.
 
     python -m benchmarks.fairness --simulate       estimates in a simulation: seconds, the same on any machine
     python -m benchmarks.fairness                  the real engine, under six minutes
@@ -23,7 +23,6 @@ the engine's thread was ready to run and another ran instead.
 
 from __future__ import annotations
 
-import argparse
 import os
 import queue
 import random
@@ -42,6 +41,7 @@ from app.engine.joining import Budget
 from app.engine.scheduler import Scheduler
 from app.errors import DeadlineUnreachable
 from app.telemetry.metrics import Metrics
+from benchmarks.command_line import parser, positive
 from benchmarks.processes import OtherPrograms, describe_machine, machine_line
 from benchmarks.simulated_engine import CPU, GPU, LARGE, SITUATIONS, estimate_errors
 from benchmarks.tables import markdown, percentile
@@ -79,7 +79,7 @@ SEEDS = 3
 
 
 @dataclass(eq=False)
-class Asked:
+class Request:
     """A request.
 
     Args:
@@ -111,20 +111,20 @@ class Bench:
         self.engine = Engine(Scheduler(Budget(0, 0), 10 * QUEUED, time.monotonic), Metrics())
         self._keys: deque[int] = deque()
         self.engine.start()
-        found: queue.Queue[Budget | Exception] = queue.Queue()
+        budgets: queue.Queue[Budget | Exception] = queue.Queue()
         finder = BudgetFinder(None, None, DecodingOptions().beam_size)
-        self.engine.call(lambda: finder.find([translator]), found.put)  # on the thread that decodes
-        budget = found.get()
+        self.engine.call(lambda: finder.find([translator]), budgets.put)  # on the thread that decodes
+        budget = budgets.get()
         if isinstance(budget, Exception):
             raise budget
         self.engine.budget = budget
 
     def close(self) -> None:
-        """Stop; nothing may be asked any more."""
+        """Stop; submit nothing afterwards."""
         self.engine.stop(30.0)
 
     def drop_all(self) -> None:
-        """Cancel everything; nobody may ask any more. Returns when the engine is idle."""
+        """Cancel everything, after the last caller has stopped. Returns when the engine is idle."""
         while not self.engine.is_idle:
             self.engine.withdraw(list(self._keys))
             time.sleep(0.05)
@@ -132,7 +132,7 @@ class Bench:
 
     def waited_s(self) -> float:
         """Seconds for which the engine's thread was ready to run, and another one ran instead."""
-        (thread,) = (one for one in threading.enumerate() if one.name == "verso-engine")
+        (thread,) = (thread for thread in threading.enumerate() if thread.name == "verso-engine")
         schedule = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text(encoding="ascii")
         return int(schedule.split()[1]) / 1e9
 
@@ -140,40 +140,40 @@ class Bench:
         self,
         caller: Caller,
         number: int,
-        and_then: Callable[[Asked], None] | None = None,
+        and_then: Callable[[Request], None] | None = None,
         deadline_s: float | None = None,
-    ) -> Asked | None:
+    ) -> Request | None:
         """Submit a request; None if its estimate is more than ``deadline_s``, and it was not submitted."""
-        requests = [(self._translator, self._rng.choice(self._sentences)) for _ in range(number)]
-        asked = Asked(time.monotonic(), number)
+        sentences = [(self._translator, self._rng.choice(self._sentences)) for _ in range(number)]
+        request = Request(time.monotonic(), number)
         lock = threading.Lock()
 
         def deliver(_: int, outcome: Outcome) -> None:
             with lock:
-                asked.num_left -= 1
-                is_last = not asked.num_left
+                request.num_left -= 1
+                is_last = not request.num_left
             if is_last:
-                asked.took_s = time.monotonic() - asked.began
+                request.took_s = time.monotonic() - request.began
                 if and_then is not None:
-                    and_then(asked)
+                    and_then(request)
 
         try:
-            submitted = self.engine.submit(requests, deliver, caller, within_s=0.0)
+            submitted = self.engine.submit(sentences, deliver, caller, within_s=0.0)
         except DeadlineUnreachable as refused:
-            asked.estimate_s = refused.estimate_s
+            request.estimate_s = refused.estimate_s
             if deadline_s is not None and refused.estimate_s > deadline_s:
                 return None
-            submitted = self.engine.submit(requests, deliver, caller)
+            submitted = self.engine.submit(sentences, deliver, caller)
         self._keys.extend(sentence.key for sentence in submitted)
-        return asked
+        return request
 
     def keep_asking(self, caller: Caller, latencies: list[float], over: threading.Event) -> None:
         """Submit single sentences, each after the one before is finished, until it is over."""
 
-        def again(asked: Asked) -> None:
+        def again(request: Request) -> None:
             if not over.is_set():
-                assert asked.took_s is not None
-                latencies.append(asked.took_s)
+                assert request.took_s is not None
+                latencies.append(request.took_s)
                 self.ask(caller, 1, again)
 
         self.ask(caller, 1, again)
@@ -202,9 +202,9 @@ def single_sentences(
     over.set()
     if queued and bench.engine.num_waiting < 100:
         raise SystemExit("the queue ran empty: --seconds is too long for this machine")
-    found = list(latencies)
+    result = list(latencies)
     bench.drop_all()
-    return found
+    return result
 
 
 def throughput(bench: Bench, seconds: float) -> float:
@@ -212,9 +212,9 @@ def throughput(bench: Bench, seconds: float) -> float:
     latencies: list[float] = []
     end = time.monotonic() + seconds
 
-    def again(asked: Asked) -> None:
+    def again(request: Request) -> None:
         if time.monotonic() < end:
-            latencies.append(asked.took_s or 0.0)
+            latencies.append(request.took_s or 0.0)
             bench.ask(Caller("warm-up"), 50, again)
 
     for _ in range(8):
@@ -224,7 +224,7 @@ def throughput(bench: Bench, seconds: float) -> float:
     return 50 * len(latencies) / seconds
 
 
-def estimates(bench: Bench, seconds: float, rate: float, crowd: int, refuses: bool) -> list[Asked]:
+def estimates(bench: Bench, seconds: float, rate: float, crowd: int, refuses: bool) -> list[Request]:
     """Requests with their estimates and times.
 
     Args:
@@ -235,7 +235,7 @@ def estimates(bench: Bench, seconds: float, rate: float, crowd: int, refuses: bo
         refuses: Whether requests are refused that would take more than ``DEADLINE_S``.
     """
     rng = random.Random(5)
-    asked: list[Asked] = []
+    requests: list[Request] = []
     over = threading.Event()
     for number in range(crowd):
         bench.keep_asking(Caller(f"single {number}"), [], over)
@@ -244,25 +244,27 @@ def estimates(bench: Bench, seconds: float, rate: float, crowd: int, refuses: bo
     mean = statistics.mean(SIZES)
     while due < end:
         time.sleep(max(0.0, due - time.monotonic()))
-        one = bench.ask(
+        request = bench.ask(
             Caller(f"caller {rng.randrange(6)}"),
             rng.choice(SIZES),
             deadline_s=DEADLINE_S if refuses and rng.random() >= SHADOWS else None,
         )
-        if one is not None:
-            asked.append(one)
+        if request is not None:
+            requests.append(request)
         due += rng.expovariate(LOAD * rate / mean)
     give_up = time.monotonic() + seconds
-    while any(one.took_s is None for one in asked) and time.monotonic() < give_up:
+    while any(request.took_s is None for request in requests) and time.monotonic() < give_up:
         time.sleep(0.1)
     over.set()
     bench.drop_all()
-    return [one for one in asked if one.took_s is not None and one.estimate_s is not None]
+    return [request for request in requests if request.took_s is not None and request.estimate_s is not None]
 
 
-def estimate_row(name: str, asked: list[Asked]) -> list[str]:
+def estimate_row(name: str, requests: list[Request]) -> list[str]:
     """A row of the table of estimates."""
-    pairs = [(one.estimate_s or 0.0, one.took_s or 0.0) for one in asked if (one.took_s or 0.0) > 1.0]
+    pairs = [
+        (request.estimate_s or 0.0, request.took_s or 0.0) for request in requests if (request.took_s or 0.0) > 1.0
+    ]
     if not pairs:
         return [name, "0", *["-"] * 5]
     late = [estimate_s > DEADLINE_S for estimate_s, took_s in pairs if took_s > DEADLINE_S]
@@ -304,13 +306,13 @@ def simulate() -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--simulate", action="store_true", help="only the simulation")
-    parser.add_argument("--seconds", type=float, default=4.0, help="duration of a turn of the first part; default 4")
-    parser.add_argument("--rounds", type=int, default=6, help="rounds of the first part; default 6")
-    parser.add_argument("--estimates", type=float, default=30.0, help="duration of each of the others; default 30")
-    parser.add_argument("--threads", type=int, default=2, help="processor threads; default 2")
-    arguments = parser.parse_args()
+    options = parser(__doc__, rounds=6, threads=2)
+    options.add_argument("--simulate", action="store_true", help="only the simulation")
+    options.add_argument("--seconds", type=positive(float), default=4.0,
+                         help="duration of a turn of the first part; default 4")  # fmt: skip
+    options.add_argument("--estimates", type=positive(float), default=30.0,
+                         help="duration of each of the others; default 30")  # fmt: skip
+    arguments = options.parse_args()
     if arguments.simulate:
         simulate()
         return
@@ -327,10 +329,10 @@ def main() -> None:
         f"beside {QUEUED:,} in one request": (QUEUED, QUEUED, Priority.INTERACTIVE),
         f"beside {QUEUED:,}, bulk": (QUEUED, 50, Priority.BULK),
     }
-    found: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
+    latencies: dict[str, list[list[float]]] = {kind: [] for kind in kinds}
     for _ in range(arguments.rounds):
-        for kind, what in kinds.items():
-            found[kind].append(single_sentences(bench, arguments.seconds, *what))
+        for kind, queued in kinds.items():
+            latencies[kind].append(single_sentences(bench, arguments.seconds, *queued))
     rows = []
     for name, crowd, refuses in (
         ("six callers, all admitted", 0, False),
@@ -347,7 +349,7 @@ def main() -> None:
         f"Other programs used {others.share():.0%} of the processors, and the engine waited for one {waited:.0%} of "
         f"the time. Throughput: {rate:.0f} sentences/s.\n"
     )
-    print(latency_table(found))
+    print(latency_table(latencies))
     print(markdown(["estimates", *ERROR_COLUMNS, "late: refused", "in time: refused"], rows))
 
 
@@ -362,14 +364,15 @@ def make_sentences(translator: Translator) -> list[DecodingRequest]:
     return [request for text in texts for request in translator.prepare(text, "en", "de").pending]
 
 
-def latency_table(found: dict[str, list[list[float]]]) -> str:
+def latency_table(latencies: dict[str, list[list[float]]]) -> str:
     """Medians over the rounds; ratios to the first kind are taken within rounds."""
-    crowd = next(iter(found.values()))
+    crowd = next(iter(latencies.values()))
     rows = []
-    for kind, rounds in found.items():
-        p50, p95 = (statistics.median(1000 * percentile(one, share) for one in rounds) for share in (0.5, 0.95))
+    for kind, rounds in latencies.items():
+        p50, p95 = (statistics.median(1000 * percentile(values, share) for values in rounds) for share in (0.5, 0.95))
         ratio = statistics.median(
-            percentile(one, 0.95) / percentile(other, 0.95) for one, other in zip(rounds, crowd, strict=True)
+            percentile(values, 0.95) / percentile(of_crowd, 0.95)
+            for values, of_crowd in zip(rounds, crowd, strict=True)
         )
         rows.append([kind, str(sum(map(len, rounds))), f"{p50:.0f}", f"{p95:.0f}", f"{ratio:.2f}"])
     return markdown(["single sentences", "number", "p50, ms", "p95, ms", "p95 / crowd's"], rows) + "\n"

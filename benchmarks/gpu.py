@@ -42,6 +42,7 @@ from typing import Any
 import torch
 
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_checkpoint, make_sources
+from benchmarks.command_line import parser, positive
 from benchmarks.tables import markdown, rounded, write_json
 from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.batch import decode_all
@@ -110,9 +111,9 @@ def measure_gpu(device: torch.device, *, quick: bool) -> Gpu:
     num_bytes, side = (2**22, 256) if quick else (2**31, 8192)
     source = torch.empty(num_bytes, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    left = torch.randn(side, side, device=device, dtype=torch.float16)
+    matrix = torch.randn(side, side, device=device, dtype=torch.float16)
     copying = min(timed(lambda: target.copy_(source), device) for _ in range(10))
-    multiplying = min(timed(lambda: left @ left, device) for _ in range(10))
+    multiplying = min(timed(lambda: matrix @ matrix, device) for _ in range(10))
     return Gpu(2 * num_bytes / copying, side**3 / multiplying)
 
 
@@ -137,9 +138,9 @@ def interleaved(ways: dict[str, Callable[[], object]], rounds: int, device: torc
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 2):
         for name in rng.sample(list(ways), len(ways)):
-            taken = timed(ways[name], device)
+            duration_s = timed(ways[name], device)
             if number >= 2:
-                seconds[name].append(taken)
+                seconds[name].append(duration_s)
     return seconds
 
 
@@ -236,9 +237,9 @@ def measure(shape_name: str, arguments: argparse.Namespace, folder: Path) -> dic
         for way, verso in versos.items()
     }
     ways["transformers"] = make_generate(folder / "transformers", alone, device)
-    one = interleaved(ways, arguments.rounds, device)
+    lone = interleaved(ways, arguments.rounds, device)
     ratio = statistics.median(
-        theirs / ours for theirs, ours in zip(one["transformers"], one["Verso, graphs"], strict=True)
+        rival / verso for rival, verso in zip(lone["transformers"], lone["Verso, graphs"], strict=True)
     )
 
     sources = make_sources(arguments.sentences, shape.vocab_size, 5, 40)
@@ -270,7 +271,7 @@ def measure(shape_name: str, arguments: argparse.Namespace, folder: Path) -> dic
     return {
         "bandwidth_gb_per_s": rounded(gpu.bytes_per_s / 1e9),
         "peak_tflops": rounded(2 * gpu.multiply_adds_per_s / 1e12),
-        "one_sentence_ms": {name: rounded(1000 * statistics.median(seconds)) for name, seconds in one.items()},
+        "one_sentence_ms": {name: rounded(1000 * statistics.median(seconds)) for name, seconds in lone.items()},
         "faster_than_transformers": rounded(ratio),
         "crowd": crowd,
     }
@@ -287,35 +288,34 @@ def show(name: str, figures: dict[str, Any]) -> None:
     print(markdown(header, [[str(line[column]) for column in columns] for line in figures["crowd"]]))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", nargs="+", choices=sorted({*SHAPES} - {SHIPPED}), default=["tiny", "small", "base"])
-    parser.add_argument("--sentences", type=int, default=4096, help="sentences of the crowd")
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[64, 256, 1024], help="sentences at a time")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    chosen = parser.parse_args(arguments)
-    if torch.device(chosen.device).type == "cuda" and not torch.cuda.is_available():
+    options = parser(__doc__, rounds=7)
+    options.add_argument("--shape", nargs="+", choices=sorted({*SHAPES} - {SHIPPED}), default=["tiny", "small", "base"])
+    options.add_argument("--sentences", type=positive(int), default=4096, help="sentences of the crowd")
+    options.add_argument("--batch-sizes", type=int, nargs="+", default=[64, 256, 1024], help="sentences at a time")
+    options.add_argument("--device", default="cuda")
+    options.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = options.parse_args()
+    if torch.device(arguments.device).type == "cuda" and not torch.cuda.is_available():
         sys.exit("There is no NVIDIA GPU here, or torch's CUDA build is not installed.")
     figures: dict[str, Any] = {
         "machine": {
-            "gpu": torch.cuda.get_device_name(chosen.device) if chosen.device.startswith("cuda") else None,
+            "gpu": torch.cuda.get_device_name(arguments.device) if arguments.device.startswith("cuda") else None,
             "python": platform.python_version(),
             "versions": {name: metadata.version(name) for name in ("torch", "transformers")},
         },
-        "sentences": chosen.sentences,
-        "rounds": chosen.rounds,
+        "sentences": arguments.sentences,
+        "rounds": arguments.rounds,
         "shapes": {},
     }
-    for name in chosen.shape:
+    for name in arguments.shape:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            figures["shapes"][name] = measure(name, chosen, Path(folder))
+            figures["shapes"][name] = measure(name, arguments, Path(folder))
         show(name, figures["shapes"][name])
-        if chosen.json:
-            write_json(figures, chosen.json)
+        if arguments.json:
+            write_json(figures, arguments.json)
 
 
 if __name__ == "__main__":

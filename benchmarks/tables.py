@@ -1,13 +1,16 @@
-"""Rounding, percentiles, tables and files of figures."""
+"""Rounding, percentiles, tables, plots and files of figures."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
 """Default folder of figures and plots."""
@@ -48,3 +51,24 @@ def write_json(figures: dict[str, Any], path: Path) -> None:
     """Write figures to a file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of matplotlib.
+
+    Args:
+        width: In inches, of 120 pixels.
+        height: In inches.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, and create its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png")

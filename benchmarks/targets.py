@@ -26,14 +26,6 @@ MEASURES = {
 }
 """Labels of the compared measures."""
 
-SHARES_OF_PEAK = {
-    "latency_greedy_ms": "latency_greedy_share_of_peak",
-    "latency_beam_4_ms": "latency_beam_4_share_of_peak",
-    "greedy_tokens_per_s": "greedy_share_of_peak",
-    "beam_4_tokens_per_s": "beam_4_share_of_peak",
-}
-"""Names of the figures that say which share of the peak a measure amounts to."""
-
 INT8_FACTORS = {"avx512-bf16": (1.8, 3.0), "avx512-vnni": (1.8, 3.0), "avx2": (1.3, 2.0)}
 """Factors over CTranslate2 int8 by instruction set: many sentences, one sentence. Other sets have none."""
 
@@ -49,14 +41,14 @@ class Target:
     """A target speed-up of Verso.
 
     Args:
-        ours: Name of Verso's row.
+        row: Name of Verso's row.
         rivals: Prefix of the names of the rows it is compared with, or ``ANY_RIVAL``; the best of them counts in each
             round.
         measure: The compared measure.
         factor: Minimal speed-up.
     """
 
-    ours: str
+    row: str
     rivals: str
     measure: str
     factor: float
@@ -64,7 +56,7 @@ class Target:
     @property
     def label(self) -> str:
         """The label in the table."""
-        return f"{self.ours} than {self.rivals}, {MEASURES[self.measure]}"
+        return f"{self.row} than {self.rivals}, {MEASURES[self.measure]}"
 
     def is_rival(self, name: str) -> bool:
         """Whether Verso is compared with a row.
@@ -74,7 +66,7 @@ class Target:
         """
         if self.rivals != ANY_RIVAL:
             return name.startswith(self.rivals)
-        return not name.startswith("Verso") and (self.ours == "Verso int8" or "float32" in name)
+        return not name.startswith("Verso") and (self.row == "Verso int8" or "float32" in name)
 
 
 def targets_for(instruction_set: str) -> list[Target]:
@@ -85,13 +77,13 @@ def targets_for(instruction_set: str) -> list[Target]:
     """
     targets = []
     if instruction_set in INT8_FACTORS:
-        many, one = INT8_FACTORS[instruction_set]
+        many, alone = INT8_FACTORS[instruction_set]
         for measure in MEASURES:
-            factor = one if measure.startswith("latency") else many
+            factor = alone if measure.startswith("latency") else many
             targets.append(Target("Verso int8", "CTranslate2 int8", measure, factor))
     targets += [Target("Verso float32", "CTranslate2 float32", measure, FLOAT32_FACTOR) for measure in MEASURES]
-    for ours in ("Verso int8", "Verso float32"):
-        targets += [Target(ours, ANY_RIVAL, measure, 1.0) for measure in MEASURES]
+    for row in ("Verso int8", "Verso float32"):
+        targets += [Target(row, ANY_RIVAL, measure, 1.0) for measure in MEASURES]
     return targets
 
 
@@ -125,31 +117,31 @@ def judge(engines: dict[str, Any], instruction_set: str, ignored: Sequence[str] 
     """
     verdicts = []
     for target in targets_for(instruction_set):
-        ours = engines[target.ours]
-        theirs = [
-            row["rounds"][target.measure]
-            for name, row in engines.items()
+        row = engines[target.row]
+        rivals = [
+            engine["rounds"][target.measure]
+            for name, engine in engines.items()
             if target.is_rival(name) and not name.startswith(tuple(ignored))
         ]
-        if theirs:
+        if rivals:
             ratio = median_ratio(
-                ours["rounds"][target.measure], theirs, lower_is_better=target.measure.startswith("latency")
+                row["rounds"][target.measure], rivals, lower_is_better=target.measure.startswith("latency")
             )
-            verdicts.append(Verdict(target, ratio, ours.get(SHARES_OF_PEAK[target.measure])))
+            verdicts.append(Verdict(target, ratio, row.get(_share_of_peak(target.measure))))
     return verdicts
 
 
-def median_ratio(ours: Sequence[float], theirs: Sequence[Sequence[float]], *, lower_is_better: bool) -> float:
+def median_ratio(values: Sequence[float], rivals: Sequence[Sequence[float]], *, lower_is_better: bool) -> float:
     """The median over the rounds of the ratio to the best of the others in the same round.
 
     Args:
-        ours: One value per round.
-        theirs: One value per round for each rival.
+        values: One value per round.
+        rivals: One value per round for each rival.
         lower_is_better: Whether the values are times rather than rates.
     """
     ratios: list[float] = []
-    for own, *rivals in zip(ours, *theirs, strict=True):
-        ratios.append(min(rivals) / own if lower_is_better else own / max(rivals))
+    for value, *of_rivals in zip(values, *rivals, strict=True):
+        ratios.append(min(of_rivals) / value if lower_is_better else value / max(of_rivals))
     return statistics.median(ratios)
 
 
@@ -164,8 +156,8 @@ def verdicts_table(verdicts: dict[str, list[Verdict]], instruction_set: str) -> 
     for target in targets_for(instruction_set):
         cells = []
         for of_shape in verdicts.values():
-            found = {verdict.target: verdict for verdict in of_shape}
-            cells.append(_cell(found[target]) if target in found else "")
+            by_target = {verdict.target: verdict for verdict in of_shape}
+            cells.append(_cell(by_target[target]) if target in by_target else "")
         rows.append([target.label, f"{target.factor:.1f}", *cells])
     everything = [verdict for of_shape in verdicts.values() for verdict in of_shape]
     reached = sum(verdict.reached for verdict in everything)
@@ -178,3 +170,8 @@ def verdicts_table(verdicts: dict[str, list[Verdict]], instruction_set: str) -> 
 def _cell(verdict: Verdict) -> str:
     share = "" if verdict.share_of_peak is None else f", {verdict.share_of_peak:.0%}"
     return f"{verdict.ratio:.2f} {'reached' if verdict.reached else 'MISSED'}{share}"
+
+
+def _share_of_peak(measure: str) -> str:
+    """The name of the figure that says which share of the peak a measure amounts to."""
+    return f"{measure.removesuffix('_ms').removesuffix('_tokens_per_s')}_share_of_peak"

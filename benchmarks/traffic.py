@@ -75,9 +75,9 @@ def sentence(rng: random.Random, num_tokens: Callable[[str], int], shortest: int
         longest: Maximal number of tokens.
     """
     while True:
-        wanted = rng.randint(shortest, longest)
+        least = rng.randint(shortest, longest)
         text = _clause(rng)
-        while num_tokens(_finished(text)) < wanted:
+        while num_tokens(_finished(text)) < least:
             longer = text + rng.choice(_JOINTS) + _clause(rng)
             if num_tokens(_finished(longer)) > longest:
                 break
@@ -96,13 +96,13 @@ def arrivals(rate: float, seconds: float, num_tokens: Callable[[str], int], seed
         seed: Seed of times, kinds and texts.
     """
     rng = random.Random(seed)
-    found: list[Arrival] = []
+    planned: list[Arrival] = []
     at_s = rng.expovariate(rate)
     mix = Mix(num_tokens, seed + 1)
     while at_s < seconds:
-        found.append(Arrival(at_s, *mix.draw()))
+        planned.append(Arrival(at_s, *mix.draw()))
         at_s += rng.expovariate(rate)
-    return found
+    return planned
 
 
 class Mix:

@@ -9,7 +9,6 @@ The rate is that of a product of two large matrices in the type of the update. M
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.command_line import parser, positive
 from benchmarks.processes import describe_machine, machine_line
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
@@ -57,8 +57,8 @@ def muon_steps(transformer: Transformer) -> tuple[Callable[[], object], Callable
 
     def matrices() -> list[nn.Parameter]:
         named = transformer.named_parameters()
-        inside = [one for name, one in named if name.startswith(("encoder.", "decoder.")) and one.ndim == 2]
-        copies = [nn.Parameter(one.detach().clone()) for one in inside]
+        inside = [matrix for name, matrix in named if name.startswith(("encoder.", "decoder.")) and matrix.ndim == 2]
+        copies = [nn.Parameter(matrix.detach().clone()) for matrix in inside]
         for copy in copies:
             copy.grad = torch.randn(copy.shape)
         return copies
@@ -69,18 +69,18 @@ def muon_steps(transformer: Transformer) -> tuple[Callable[[], object], Callable
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.update", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds; default 5")
-    parser.add_argument("--batch-tokens", type=int, default=5000, metavar="N", help="padded tokens; default 5000")
-    parser.add_argument("--skip-torch", action="store_true", help="leave out torch's Muon, which may take 20 s a step")
-    arguments = parser.parse_args()
+    options = parser(__doc__, rounds=5)
+    options.add_argument("--batch-tokens", type=positive(int), default=5000, metavar="N",
+                         help="padded tokens; default 5000")  # fmt: skip
+    options.add_argument("--skip-torch", action="store_true", help="leave out torch's Muon, which may take 20 s a step")
+    arguments = options.parse_args()
     keep_freed_memory()
     checkpoint = load_checkpoint(PRETRAINED)
     transformer = checkpoint.build().train()
     settings = TrainingSettings("update", ("en", "de"), ("none",), "none", optimizer="muon")  # type: ignore[arg-type]
     updater = Updater(transformer, settings)
     batch = random_batch(checkpoint.config.source_vocab_size, arguments.batch_tokens)
-    ours, theirs = muon_steps(transformer)
+    verso_step, torch_step = muon_steps(transformer)
 
     def update() -> Tensor:
         return updater.update([batch], 1e-4)
@@ -88,25 +88,25 @@ def main() -> int:
     update()
     with FlopCounterMode(display=False) as counter:
         update()
-    durations: dict[str, list[float]] = {"update": [], "ours": [], "theirs": []}
+    durations: dict[str, list[float]] = {"update": [], "Verso": [], "torch": []}
     dtype = updater.amp_dtype or torch.float32
     rate = 0.0
     for _ in range(arguments.rounds):
         durations["update"].append(seconds(update))
-        durations["ours"].append(seconds(ours))
+        durations["Verso"].append(seconds(verso_step))
         if not arguments.skip_torch:
-            durations["theirs"].append(seconds(theirs))
+            durations["torch"].append(seconds(torch_step))
         rate = max(rate, product_rate(dtype))
-    whole, own = statistics.median(durations["update"]), statistics.median(durations["ours"])
+    whole_s, step_s = statistics.median(durations["update"]), statistics.median(durations["Verso"])
     operations = counter.get_total_flops()
     print(machine_line(describe_machine(torch.get_num_threads())))
     print(f"products in {dtype}, at most {rate / 1e9:.0f} GFLOP/s; Muon's in {fastest_dtype('cpu')}")
     print(f"an update: {operations / 1e9:.0f} GFLOP, {batch.num_target_tokens} target tokens")
     print("| Muon | its step, s | update, s | updates/s | share of the rate |\n|---|---|---|---|---|")
-    rows = [("Verso", own, whole)]
-    if durations["theirs"]:
-        torchs = statistics.median(durations["theirs"])
-        rows.append(("torch", torchs, whole - own + torchs))
+    rows = [("Verso", step_s, whole_s)]
+    if durations["torch"]:
+        torch_s = statistics.median(durations["torch"])
+        rows.append(("torch", torch_s, whole_s - step_s + torch_s))
     for name, step, total in rows:
         print(f"| {name} | {step:.2f} | {total:.2f} | {1 / total:.2f} | {100 * operations / total / rate:.0f} % |")
     return 0

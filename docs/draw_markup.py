@@ -42,7 +42,7 @@ def rows() -> list[tuple[str, list[Box]]]:
         describe_spans(marked.text, spans),
         len(spans),
     )
-    links = [(_found(marked.text, SOURCE_PIECES[a]), _found(placed.text, TARGET_PIECES[b])) for a, b in ALIGNED]
+    links = [(_span_of(marked.text, SOURCE_PIECES[a]), _span_of(placed.text, TARGET_PIECES[b])) for a, b in ALIGNED]
     rendered = document.render([place_marks(marked, placed.text, [*links, *zip(spans, placed.spans, strict=True)])])
     symbols = [placeholder(number) for number, _ in enumerate(spans)]
     return [
@@ -56,32 +56,32 @@ def rows() -> list[tuple[str, list[Box]]]:
     ]
 
 
-def _found(text: str, piece: str) -> Span:
+def _span_of(text: str, piece: str) -> Span:
     start = text.index(piece.removeprefix("▁"))
     return start, start + len(piece.removeprefix("▁"))
 
 
 def _tokens(first: list[str], symbols: list[str], pieces: list[str]) -> list[Box]:
     inner: list[Box] = [(piece, "text") for piece in pieces[1:]]
-    return [*((one, "tag") for one in first), (symbols[0], "span"), *inner, (symbols[1], "span")]
+    return [*((symbol, "tag") for symbol in first), (symbols[0], "span"), *inner, (symbols[1], "span")]
 
 
 def _boxes(text: str, symbols: list[str] | None = None) -> list[Box]:
-    """A text, its tags and its protected spans; symbols stand in place of these."""
+    """A text, its tags and its protected spans; symbols replace the spans."""
     spans = find_spans(text)
     edges = [0, *(edge for span in spans for edge in span), len(text)]
-    found: list[Box] = []
+    boxes: list[Box] = []
     for start, end in pairwise(edges):
         if start == end:
             continue
         part = text[start:end]
         if (start, end) not in spans:
-            found.append((part, "text"))
+            boxes.append((part, "text"))
         elif part.startswith("<"):
-            found.append((part, "tag"))
+            boxes.append((part, "tag"))
         else:
-            found.append((symbols[spans.index((start, end))] if symbols else part, "span"))
-    return found
+            boxes.append((symbols[spans.index((start, end))] if symbols else part, "span"))
+    return boxes
 
 
 def draw(pictured: list[tuple[str, list[Box]]]) -> str:

@@ -97,9 +97,9 @@ def draw(browser: Browser, address: str, picture: Picture) -> bytes:
         browser, watch, viewport=picture.viewport, colour_scheme=picture.theme, device_scale_factor=picture.scale
     ) as page:
         picture.arrange(page)
-        taken = page.screenshot(animations="disabled", caret="hide")
+        screenshot = page.screenshot(animations="disabled", caret="hide")
     file = io.BytesIO()
-    with Image.open(io.BytesIO(taken)) as image:
+    with Image.open(io.BytesIO(screenshot)) as image:
         reduced = image.convert("RGB").quantize(NUM_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         reduced.save(file, "png", optimize=True)
     if watch.problems:

@@ -39,7 +39,7 @@ _FOLDERS = {
     "benchmarks": "benchmarks.md",
     "client": "client.md",
 }
-"""Pages that stand for a folder."""
+"""Pages of folders."""
 
 _LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\])\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 _ROLE = re.compile(r":(?:mod|class|func|meth|attr|data|exc):(?=<code|`)")
@@ -82,14 +82,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     here = posixpath.dirname(page.file.src_uri)
 
-    def link(found: re.Match[str]) -> str:
-        target = _target(source, found["target"])
+    def link(match: re.Match[str]) -> str:
+        target = _target(source, match["target"])
         if target is None:
-            return found[0]
+            return match[0]
         page_of_target = _page_of(target)
         if page_of_target is None:
-            return found["text"].strip("[]")
-        return f"{found['text']}({posixpath.relpath(page_of_target, here or '.')}{found['anchor'] or ''})"
+            return match["text"].strip("[]")
+        return f"{match['text']}({posixpath.relpath(page_of_target, here or '.')}{match['anchor'] or ''})"
 
     # Blocks of code are left as they are.
     parts = _FENCE.split(markdown)
@@ -150,8 +150,8 @@ def _reference_index() -> str:
     for module in _modules():
         path = ROOT / module.replace(".", "/")
         text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
-        found = re.match(r'"""(.*?)(?:\n\n|""")', text, re.DOTALL)
-        summary = " ".join(found[1].split()) if found else ""
+        match = re.match(r'"""(.*?)(?:\n\n|""")', text, re.DOTALL)
+        summary = " ".join(match[1].split()) if match else ""
         link = posixpath.relpath(_module_page(module), "reference")
         lines.append(f"| [`{module}`]({link}) | {summary.replace('|', chr(92) + '|')} |")
     return "\n".join(lines) + "\n"
@@ -204,7 +204,7 @@ def _linked_files(file: File) -> set[str]:
     source = _source_of(file)
     if source is None:
         return set()
-    targets = {_target(source, found["target"]) for found in _LINK.finditer(_FENCE.sub("", file.content_string))}
+    targets = {_target(source, match["target"]) for match in _LINK.finditer(_FENCE.sub("", file.content_string))}
     return {
         target
         for target in targets

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from multiprocessing.connection import Connection
-from typing import Any
+from collections.abc import Callable
 
 
-def send_variable(connection: Connection[Any, Any], name: str) -> None:
-    """Main function: send the value of a variable.
+def variable_reader(name: str) -> Callable[[object], list[str | None]]:
+    """Load a worker process whose jobs return the value of an environment variable.
 
     Args:
-        connection: Connection to the benchmark.
         name: Name of the variable.
     """
-    connection.recv()
-    connection.send([os.environ.get(name)])
+    return lambda job: [os.environ.get(name)]

@@ -15,13 +15,13 @@ from torch import Tensor
 from transformers import MarianMTModel
 
 from benchmarks.checkpoints import SHAPES, make_checkpoint, make_sources
-from benchmarks.contenders import Job, Row, serve_engine
+from benchmarks.contenders import Job, Row, engine_runner
 from benchmarks.processes import environment, started
 from benchmarks.rivals import INSTALL, RIVALS, Rival
 from benchmarks.rivals.graph_search import GraphEngine, Integers, first_scores, search
 from benchmarks.rivals.graphs import BeamGraph, EncoderGraph, GreedyGraph
 from benchmarks.rivals.marian import make_model as make_marian
-from tests.environment_process import send_variable
+from tests.environment_process import variable_reader
 
 pytestmark = pytest.mark.thorough
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_variables_are_set_for_a_process_before_it_loads_anything() -> None:
-    with started("test", send_variable, "VERSO_ISA", variables={"VERSO_ISA": "avx2"}) as worker:
+    with started("test", variable_reader, "VERSO_ISA", variables={"VERSO_ISA": "avx2"}) as worker:
         assert worker.run("wanted") == ["avx2"]
     assert "VERSO_ISA" not in os.environ
 
@@ -177,8 +177,7 @@ def test_marian_translates_as_transformers_does_with_marians_sines(
         part.embed_positions.weight.data = sines
     sources = make_sources(8, SHAPES["toy"].vocab_size, 3, 12)
     job = Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS)
-    with started("Marian", serve_engine, Row("Marian", "float32", 2, 1), tmp_path) as worker:
-        worker.wait_until_loaded()
+    with started("Marian", engine_runner, Row("Marian", "float32", 2, 1), tmp_path) as worker:
         found = worker.run(job).answers
     for source, answer in zip(sources, found, strict=True):
         assert answer == translated(model, source, beam_size)

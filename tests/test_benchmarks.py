@@ -21,13 +21,14 @@ from benchmarks.checkpoints import SHAPES, SHIPPED
 from benchmarks.contenders import rows_for
 from benchmarks.http_client import NO_ANSWER, Answer, Load, Outcome, post, run
 from benchmarks.instruction_sets import INSTRUCTION_SETS, fastest_set, missing_flags
-from benchmarks.load import Plan, probes_over, summarise
+from benchmarks.load_rounds import Plan, probes_over, summarise
 from benchmarks.shipped import SPM, convert, shipped_tokenizer
 from benchmarks.tables import percentile
 from benchmarks.targets import MEASURES, judge, median_ratio, targets_for, verdicts_table
 from benchmarks.traffic import LONG_TOKENS, SHORT_TOKENS, arrivals
-from benchmarks.training import SHAPES as TRAINING_SHAPES
-from benchmarks.training import TorchTranslator, contenders, ratios
+from benchmarks.training import ratios
+from benchmarks.training_loops import SHAPES as TRAINING_SHAPES
+from benchmarks.training_loops import TorchTranslator, contenders
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
 from model.network.config import ModelConfig

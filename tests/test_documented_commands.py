@@ -151,6 +151,8 @@ def check_module(words: list[str]) -> None:
         check_verso(rest)
     elif module.partition(".")[0] in OWN and module.islower():
         source = source_of(module)
+        if "benchmarks.command_line" in source:
+            source += source_of("benchmarks.command_line")
         if "model.commands" in source:
             source += "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("model/commands/*.py"))
         for option in (word.partition("=")[0] for word in rest if word.startswith("--") and word != "--help"):

@@ -1,4 +1,4 @@
-"""Quality beyond BLEU on clean test sets: odd inputs, and whether a translator does what it is told.
+"""Quality beyond BLEU on clean test sets: perturbed inputs, and whether a translator complies with options.
 
 Test sets contain whole sentences with correct case and punctuation and few different names. Each kind of perturbation
 (:mod:`benchmarks.quality.perturbations`) changes their sentences in one way. If the reference translation stays valid,

@@ -1,4 +1,4 @@
-"""How often a translator does what it is told.
+"""How often a translator complies with the options of a request.
 
     python -m benchmarks.quality.compliance --test DATA/eval/tatoeba-dev --test DATA/eval/flores-dev \\
         --lexicon runs/mine/word-lexicon.json.gz
@@ -12,16 +12,15 @@ Makes sentences out of the test sets and counts what the translator does with th
                 they are and with each form. A translation complies if the wanted form is found in it and the other
                 one is not (aim: 97 %); imperatives and sentences without an address count as not clear.
   glossary      half as many sentences with one or two terms: words of the reference, half of them in dictionary form,
-                and other translations that the lexicon knows, which a translator does not write unless it is told.
+                and other translations of the lexicon, which a translator does not write by itself.
                 Counted: terms found in the translation, in some inflection (aim: 92 %).
-The lexicon is a file of a training run. A model that cannot be told something has "not supported" in its row; its
+The lexicon is a file of a training run. A model without support for an option has "not supported" in its row; its
 figures are those of the substitutes: placeholders are placed, and terms replaced, by alignment.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,17 +29,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from benchmarks.quality.command_line import add_arguments as add_shared_arguments
+from benchmarks.quality.command_line import main as run_program
+from benchmarks.quality.command_line import write_results
 from model.commands.models import (
-    add_decoding_arguments,
-    add_model_arguments,
     add_test_argument,
     chosen_pairs,
     decoding_options,
     load_translator,
-    output_file,
     with_progress,
 )
-from model.commands.table import run as run_command
 from model.errors import ConfigError
 from model.languages import plain_code
 from model.translation.options import Formality, TranslationOptions
@@ -67,7 +65,7 @@ _SECTIONS = {
     },
     "formality": {
         "direction": "pair",
-        "told": "told",
+        "requested": "requested",
         "sentences": "sentences",
         "formal": "formal",
         "informal": "informal",
@@ -79,7 +77,7 @@ _SECTIONS = {
         "terms": "terms_are",
         "sentences": "sentences",
         "number of terms": "terms",
-        "the model is told": "supported",
+        "supported": "supported",
         "found without glossary, %": "without_glossary",
         "with it, %": "with_glossary",
         "of all, put in by alignment, %": "replaced",
@@ -87,33 +85,17 @@ _SECTIONS = {
 }
 """Headings of the columns of each table, and what they show."""
 
-_TEXT_COLUMNS = ("pair", "told", "terms_are", "supported")
+_TEXT_COLUMNS = ("pair", "requested", "terms_are", "supported")
 _NEEDS_SUPPORT = ("placed_by_model", "complies")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
-    add_model_arguments(parser)
+    counts = "sentences with placeholders; half as many with terms, a quarter with forms of address"
+    add_shared_arguments(parser, 2000, counts)
     add_test_argument(parser)
-    parser.add_argument(
-        "--lexicon",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="word-lexicon.json.gz of a training run with the same languages",
-    )
-    parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
-    parser.add_argument(
-        "--number",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="sentences with placeholders; half as many with terms, a quarter with forms of address; default 2000",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="other sentences for another number; default 1")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="print up to N failures of each kind")
-    add_decoding_arguments(parser)
+    parser.add_argument("--lexicon", type=Path, required=True, metavar="FILE",
+                        help="word-lexicon.json.gz of a training run with the same languages")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -136,8 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         results["formality"] += direction.formality(pairs, arguments.number // 4)
         results["glossary"] += direction.glossary(pairs, lexicon, swapped, arguments.number // 2)
     print("\n\n".join(_table(section, rows) for section, rows in results.items() if rows), flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_results(results, arguments)
     return 0
 
 
@@ -173,16 +154,17 @@ class _Direction:
         from benchmarks.quality.compliance_inputs import span_cases
 
         cases = span_cases(pairs, lexicon, swapped, number, self._rng)
-        told = self._translate("placeholders", [case.source for case in cases])
+        protected = self._translate("placeholders", [case.source for case in cases])
         plain = self._translate("placeholders: without", [case.plain[0] for case in cases])
         supported = bool(self._translator.capabilities.placeholders)
         failures = [
-            (case.source, one.text)
-            for case, one in zip(cases, told, strict=True)
-            if not (case.in_order(one.text) and case.has_all_once(one.text)) or (supported and not placed_by_model(one))
+            (case.source, translation.text)
+            for case, translation in zip(cases, protected, strict=True)
+            if not (case.in_order(translation.text) and case.has_all_once(translation.text))
+            or (supported and not placed_by_model(translation))
         ]
-        self._print_some("placeholders", failures)
-        return [{"pair": self._name, **span_figures(cases, told, plain, supported)}]
+        self._print_failures("placeholders", failures)
+        return [{"pair": self._name, **span_figures(cases, protected, plain, supported)}]
 
     def formality(self, pairs: Sequence[Pair], number: int) -> list[Row]:
         """Sentences with "you": as they are and with each form of address; none if the pair is not English-German."""
@@ -195,18 +177,18 @@ class _Direction:
         sources = [source for source, _ in cases]
         supported = plain_code(self._languages[1]) in self._translator.capabilities.formality
         rows: list[Row] = []
-        for wanted in (None, *get_args(Formality)):
+        for formality in (None, *get_args(Formality)):
             translations = None
-            if wanted is None or supported:
-                told = replace(self._options, formality=wanted)
-                translations = self._translate(f"formality: {wanted or 'not told'}", sources, told)
+            if formality is None or supported:
+                options = replace(self._options, formality=formality)
+                translations = self._translate(f"formality: {formality or 'not requested'}", sources, options)
                 failures = [
-                    (source, one.text)
-                    for source, one in zip(sources, translations, strict=True)
-                    if wanted and address_in(one.text, source) != wanted
+                    (source, translation.text)
+                    for source, translation in zip(sources, translations, strict=True)
+                    if formality and address_in(translation.text, source) != formality
                 ]
-                self._print_some(f"formality: {wanted}", failures)
-            rows.append({"pair": self._name, **address_figures(wanted, cases, translations)})
+                self._print_failures(f"formality: {formality}", failures)
+            rows.append({"pair": self._name, **address_figures(formality, cases, translations)})
         return rows
 
     def glossary(self, pairs: Sequence[Pair], lexicon: WordLexicon, swapped: bool, number: int) -> list[Row]:
@@ -218,13 +200,16 @@ class _Direction:
         sources = [case.source for case in cases]
         plain = self._translate("glossary: without", sources)
         each = [replace(self._options, glossary=case.glossary) for case in cases]
-        told = self._translate("glossary", sources, each)
+        with_terms = self._translate("glossary", sources, each)
         failures = [
-            (f"{case.source} [{', '.join(f'{term.source} = {term.target}' for term in case.glossary)}]", one.text)
-            for case, one in zip(cases, told, strict=True)
-            if case.found(one.text) < len(case.glossary)
+            (
+                f"{case.source} [{', '.join(f'{term.source} = {term.target}' for term in case.glossary)}]",
+                translation.text,
+            )
+            for case, translation in zip(cases, with_terms, strict=True)
+            if case.num_used(translation.text) < len(case.glossary)
         ]
-        self._print_some("glossary", failures)
+        self._print_failures("glossary", failures)
         supported = self._translator.capabilities.glossary
         num_others = sum(case.other for case in cases)
         parts = {
@@ -233,7 +218,11 @@ class _Direction:
             "all": slice(None),
         }
         return [
-            {"pair": self._name, "terms_are": name, **term_figures(cases[part], told[part], plain[part], supported)}
+            {
+                "pair": self._name,
+                "terms_are": name,
+                **term_figures(cases[part], with_terms[part], plain[part], supported),
+            }
             for name, part in parts.items()
         ]
 
@@ -247,7 +236,7 @@ class _Direction:
             progress=lambda items, _, total: with_progress(items, f"{self._name} {label}", total),
         )
 
-    def _print_some(self, label: str, failures: Sequence[tuple[str, str]]) -> None:
+    def _print_failures(self, label: str, failures: Sequence[tuple[str, str]]) -> None:
         for source, text in failures[: self._show]:
             print(f"{self._name} {label}: {source!r} -> {text!r}")
 
@@ -264,7 +253,7 @@ def _table(section: str, rows: Sequence[Row]) -> str:
 
 def _cell(row: Row, key: str) -> str:
     value = row.get(key)
-    if key == "told":
+    if key == "requested":
         return value or "nothing"
     if key == "supported" or (key in _NEEDS_SUPPORT and not row["supported"]):
         return "yes" if row["supported"] else "not supported"
@@ -275,13 +264,7 @@ def _cell(row: Row, key: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 1 after an error that standard error names."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.compliance",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_arguments(parser)
-    return run_command(parser.parse_args(argv, argparse.Namespace(do=run)))
+    return run_program(__doc__, add_arguments, run, argv)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How often a model does what it is told: counts over translations of :mod:`benchmarks.quality.compliance_inputs`."""
+"""How often a model complies with options: counts over translations of :mod:`benchmarks.quality.compliance_inputs`."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ def placed_by_model(translation: Translation) -> bool:
 
 
 def span_figures(
-    cases: Sequence[SpanCase], told: Sequence[Translation], plain: Sequence[Translation], supported: bool
+    cases: Sequence[SpanCase], protected: Sequence[Translation], plain: Sequence[Translation], supported: bool
 ) -> dict[str, Any]:
-    """What became of protected spans.
+    """The results of protected spans.
 
     Args:
         cases: Sentences with spans.
-        told: Their translations.
+        protected: Their translations.
         plain: Translations of the same sentences without the spans.
-        supported: Whether the model can be told placeholders.
+        supported: Whether the model supports placeholders.
 
     Returns:
         Numbers, and shares of the sentences in per cent; None where nothing can be said.
     """
-    once = sum(case.has_all_once(one.text) for case, one in zip(cases, told, strict=True))
-    in_order = sum(case.in_order(one.text) for case, one in zip(cases, told, strict=True))
-    by_model = sum(placed_by_model(one) for one in told)
+    texts = [translation.text for translation in protected]
+    once = sum(case.has_all_once(text) for case, text in zip(cases, texts, strict=True))
+    in_order = sum(case.in_order(text) for case, text in zip(cases, texts, strict=True))
+    by_model = sum(map(placed_by_model, protected))
     return {
         "supported": supported,
         "sentences": len(cases),
@@ -46,55 +47,60 @@ def span_figures(
         "exactly_once": percent(once, len(cases)),
         "placed_by_model": percent(by_model, len(cases)) if supported else None,
         "in_order": percent(in_order, len(cases)),
-        "chrf": _chrf(told, [case.target for case in cases]),
+        "chrf": _chrf(protected, [case.target for case in cases]),
         "chrf_without_spans": _chrf(plain, [case.plain[1] for case in cases]),
     }
 
 
 def address_figures(
-    wanted: Formality | None, pairs: Sequence[Pair], translations: Sequence[Translation] | None
+    formality: Formality | None, pairs: Sequence[Pair], translations: Sequence[Translation] | None
 ) -> dict[str, Any]:
     """How translations address their reader.
 
     Args:
-        wanted: The form the model was told, if any.
+        formality: The form that was requested, if any.
         pairs: English sentences and their references.
-        translations: Their translations; None if the model cannot be told a form.
+        translations: Their translations; None if the model does not support forms of address.
 
     Returns:
         Numbers, and the share that complies in per cent; None where nothing can be said.
     """
     if translations is None:
-        return {"told": wanted, "supported": False, "sentences": len(pairs)}
-    found = Counter(address_in(one.text, source) for (source, _), one in zip(pairs, translations, strict=True))
+        return {"requested": formality, "supported": False, "sentences": len(pairs)}
+    counts = Counter(
+        address_in(translation.text, source) for (source, _), translation in zip(pairs, translations, strict=True)
+    )
     return {
-        "told": wanted,
+        "requested": formality,
         "supported": True,
         "sentences": len(pairs),
-        "formal": found["formal"],
-        "informal": found["informal"],
-        "not_clear": found[None],
-        "complies": percent(found[wanted], len(pairs)) if wanted else None,
+        "formal": counts["formal"],
+        "informal": counts["informal"],
+        "not_clear": counts[None],
+        "complies": percent(counts[formality], len(pairs)) if formality else None,
     }
 
 
 def term_figures(
-    cases: Sequence[TermCase], told: Sequence[Translation], plain: Sequence[Translation], supported: bool
+    cases: Sequence[TermCase], with_terms: Sequence[Translation], plain: Sequence[Translation], supported: bool
 ) -> dict[str, Any]:
-    """How many glossary terms translations hold, in some inflection.
+    """How many glossary terms translations contain, in any inflection.
 
     Args:
         cases: Sentences with glossaries.
-        told: Their translations with the glossaries.
+        with_terms: Their translations with the glossaries.
         plain: Their translations without.
-        supported: Whether the model can be told terms; if not, they replace what it wrote.
+        supported: Whether the model supports terms; if not, they replace its words.
 
     Returns:
         Numbers, and shares of the terms in per cent; None where nothing can be said.
     """
     num_terms = sum(len(case.glossary) for case in cases)
-    counts = [sum(case.found(one.text) for case, one in zip(cases, some, strict=True)) for some in (plain, told)]
-    replaced = sum(use.status == "replaced" for one in told for use in one.glossary or ())
+    counts = [
+        sum(case.num_used(translation.text) for case, translation in zip(cases, translations, strict=True))
+        for translations in (plain, with_terms)
+    ]
+    replaced = sum(use.status == "replaced" for translation in with_terms for use in translation.glossary or ())
     return {
         "supported": supported,
         "sentences": len(cases),
@@ -105,15 +111,15 @@ def term_figures(
     }
 
 
-def percent(part: int, whole: int) -> float | None:
+def percent(part: int, total: int) -> float | None:
     """A share in per cent; None of nothing.
 
     Args:
         part: How many.
-        whole: Of how many.
+        total: Of how many.
     """
-    return round(100.0 * part / whole, 2) if whole else None
+    return round(100.0 * part / total, 2) if total else None
 
 
 def _chrf(translations: Sequence[Translation], references: Sequence[str]) -> float | None:
-    return round(score([one.text for one in translations], references).chrf, 1) if references else None
+    return round(score([translation.text for translation in translations], references).chrf, 1) if references else None

@@ -1,7 +1,7 @@
-"""Inputs that test whether a model does what it is told.
+"""Inputs that test whether a model complies with options.
 
 All are made of the sentence pairs of test sets: the reference says where a placeholder belongs, how a reader is
-addressed and how a word can be translated. :mod:`benchmarks.quality.compliance_figures` counts what becomes of them.
+addressed and how a word can be translated. :mod:`benchmarks.quality.compliance_figures` counts the results.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SPANS: tuple[Callable[[str, int], str], ...] = (
     lambda name, number: f":{name}_{number}:",
     lambda name, number: "🎉🙂👍🚀🔥"[number % 5],
 )
-"""Spans that stand for a word: variables, addresses, numbers of tickets, versions, files and the like."""
+"""Spans in place of a word: variables, addresses, numbers of tickets, versions, files and the like."""
 
 _TAGS: tuple[Callable[[str, int], tuple[str, str]], ...] = (
     lambda name, number: ("<b>", "</b>"),
@@ -85,7 +85,7 @@ class SpanCase:
     plain: Pair
 
     def has_all_once(self, translation: str) -> bool:
-        """Whether a translation holds every span exactly once.
+        """Whether a translation contains every span exactly once.
 
         Args:
             translation: Of the source.
@@ -93,7 +93,7 @@ class SpanCase:
         return all(translation.count(span) == 1 for span in self.spans)
 
     def in_order(self, translation: str) -> bool:
-        """Whether a translation holds every span, in the order of the reference.
+        """Whether a translation contains every span, in the order of the reference.
 
         Args:
             translation: Of the source.
@@ -116,8 +116,8 @@ class TermCase:
     glossary: Glossary
     other: bool
 
-    def found(self, translation: str) -> int:
-        """How many of the terms a translation holds, in some inflection.
+    def num_used(self, translation: str) -> int:
+        """How many of the terms a translation contains, in any inflection.
 
         Args:
             translation: Of the source.
@@ -148,9 +148,9 @@ def span_cases(
         number: How many sentences; fewer if there are not enough that fit.
         rng: Decides.
     """
-    found: list[SpanCase] = []
+    cases: list[SpanCase] = []
     for index in rng.permutation(len(pairs)).tolist():
-        if len(found) == number:
+        if len(cases) == number:
             break
         source, target = pairs[index]
         if find_spans(source) or find_spans(target):
@@ -159,9 +159,9 @@ def span_cases(
         for _ in range(_ATTEMPTS):
             case = _span_case(pairs[index], with_placeholders(source, target, links, rng), rng)
             if case is not None:
-                found.append(case)
+                cases.append(case)
                 break
-    return found
+    return cases
 
 
 def address_cases(pairs: Sequence[Pair], number: int, rng: np.random.Generator) -> list[Pair]:
@@ -215,27 +215,31 @@ def term_cases(
         Those with the reference's words, then those with other translations.
     """
     terms = _Terms(pairs, lexicon, languages[1], swapped)
-    found: dict[bool, list[TermCase]] = {False: [], True: []}
+    cases: dict[bool, list[TermCase]] = {False: [], True: []}
     for index in rng.permutation(len(pairs)).tolist():
         # The rarer kind first: not every word has another translation.
         for other in (True, False):
-            if len(found[other]) < (number + 1 - other) // 2:
+            if len(cases[other]) < (number + 1 - other) // 2:
                 case = terms.case(pairs[index], other, languages[0], rng)
                 if case is not None:
-                    found[other].append(case)
+                    cases[other].append(case)
                     break
-    return [*found[False], *found[True]]
+    return [*cases[False], *cases[True]]
 
 
-def _span_case(plain: Pair, made: tuple[list[Part], list[Part]] | None, rng: np.random.Generator) -> SpanCase | None:
+def _span_case(
+    plain: Pair, replaced: tuple[list[Part], list[Part]] | None, rng: np.random.Generator
+) -> SpanCase | None:
     """A pair with placeholders as one with spans; None if not exactly these spans would be protected."""
-    if made is None:
+    if replaced is None:
         return None
-    texts = _texts(made[0], rng)
+    texts = _texts(replaced[0], rng)
     if not 1 <= len(texts) <= MAX_SPANS:
         return None
-    source, target = ("".join(texts[part.name] if isinstance(part, Symbol) else part for part in side) for side in made)
-    in_source, in_target = ([texts[part.name] for part in side if isinstance(part, Symbol)] for side in made)
+    source, target = (
+        "".join(texts[part.name] if isinstance(part, Symbol) else part for part in side) for side in replaced
+    )
+    in_source, in_target = ([texts[part.name] for part in side if isinstance(part, Symbol)] for side in replaced)
     case = SpanCase(source, target, tuple(in_target), plain)
     if [source[slice(*span)] for span in find_spans(source)] != in_source:
         return None
@@ -246,17 +250,17 @@ def _texts(parts: Sequence[Part], rng: np.random.Generator) -> dict[str, str]:
     """A span for each placeholder of a sentence, by the placeholder's name."""
     names = [_NAMES[index] for index in rng.permutation(len(_NAMES)).tolist()]
     tags = [_TAGS[index] for index in rng.permutation(len(_TAGS)).tolist()]
-    found: dict[str, str] = {}
+    spans: dict[str, str] = {}
     for index, part in enumerate(parts):
-        if not isinstance(part, Symbol) or part.name in found:
+        if not isinstance(part, Symbol) or part.name in spans:
             continue
-        name, number = names[len(found) % len(names)], int(rng.integers(100, 100_000))
+        name, number = names[len(spans) % len(names)], int(rng.integers(100, 100_000))
         closing = _closing(parts, index)
         if closing is None or not tags:
-            found[part.name] = _SPANS[int(rng.integers(len(_SPANS)))](name, number)
+            spans[part.name] = _SPANS[int(rng.integers(len(_SPANS)))](name, number)
         else:
-            found[part.name], found[closing] = tags.pop()(name, number)
-    return found
+            spans[part.name], spans[closing] = tags.pop()(name, number)
+    return spans
 
 
 def _closing(parts: Sequence[Part], index: int) -> str | None:
@@ -288,7 +292,7 @@ class _Terms:
 
     def case(self, pair: Pair, other: bool, language: str, rng: np.random.Generator) -> TermCase | None:
         """A sentence with one or two terms; None if it has no word for that, or one of them twice."""
-        wanted = 1 + int(rng.integers(2))
+        num_terms = 1 + int(rng.integers(2))
         terms: list[GlossaryTerm] = []
         links = source_links(*pair, self._lexicon, self._swapped)
         for index in rng.permutation(len(links)).tolist():
@@ -306,7 +310,7 @@ class _Terms:
                 term = translation
             if term is not None:
                 terms.append(GlossaryTerm(word, term))
-            if len(terms) == wanted:
+            if len(terms) == num_terms:
                 break
         if not terms or len(find_terms(pair[0], tuple(terms), language, ())) != len(terms):
             return None

@@ -51,7 +51,7 @@ _COMMON_NAMES = re.compile(r"\b(Tom|Mary|Maria)\b")
 
 @dataclass(frozen=True)
 class Draw:
-    """What a perturbed input is made of.
+    """The material of a perturbed input.
 
     Args:
         pairs: The test set.
@@ -70,8 +70,8 @@ class Draw:
         """The pair to perturb."""
         return self.pairs[self.at]
 
-    def another(self) -> Pair:
-        """Some pair of the test set."""
+    def random_pair(self) -> Pair:
+        """A random pair of the test set."""
         return self.pairs[self.rng.randrange(len(self.pairs))]
 
 
@@ -96,13 +96,11 @@ class Perturbation:
 
     Args:
         name: Its name in tables.
-        what: A short description.
         apply: Gives the perturbed sentence; None if the perturbation does not apply to the sentence drawn.
         ignore_case: Whether scores ignore case, because the source has none.
     """
 
     name: str
-    what: str
     apply: Callable[[Draw], Changed | None]
     ignore_case: bool = False
 
@@ -136,19 +134,19 @@ def _typos(draw: Draw) -> Changed | None:
 
 def _new_names(draw: Draw) -> Changed | None:
     """Replace the most frequent names of the training data by other names."""
-    found = replace_names(
+    replaced = replace_names(
         draw.pair,
         _COMMON_NAMES,
         lambda names: dict(zip(sorted(names), draw.rng.sample(NAMES, len(names)), strict=True)),
     )
-    return found and Changed(*found, tuple(name for name in NAMES if name in found[0]))
+    return replaced and Changed(*replaced, tuple(name for name in NAMES if name in replaced[0]))
 
 
 def _people(draw: Draw) -> Changed:
     """Put a full name in place of a frequent one; where there is none, as the speaker of the sentence."""
     name = f"{draw.rng.choice(GIVEN_NAMES)} {draw.rng.choice(FAMILY_NAMES)}"
-    found = replace_names(draw.pair, _COMMON_NAMES, lambda names: {**{one: one for one in names}, names[0]: name})
-    source, target = found or (f"{name}: {side}" for side in draw.pair)
+    replaced = replace_names(draw.pair, _COMMON_NAMES, lambda names: {**{same: same for same in names}, names[0]: name})
+    source, target = replaced or (f"{name}: {side}" for side in draw.pair)
     return Changed(source, target, (name,))
 
 
@@ -173,14 +171,14 @@ def _numbers(draw: Draw) -> Changed:
 def _concatenated(draw: Draw) -> Changed:
     """Join three to six sentences by commas: a long input that segmentation does not split."""
     return Changed(
-        *joined_by_commas([draw.pair, *(draw.another() for _ in range(draw.rng.randint(*_EXTRA_SENTENCES)))])
+        *joined_by_commas([draw.pair, *(draw.random_pair() for _ in range(draw.rng.randint(*_EXTRA_SENTENCES)))])
     )
 
 
 def _hundred_tokens(draw: Draw) -> Changed:
     pairs = [draw.pair]
     while sum(len(_TOKEN.findall(source)) for source, _ in pairs) < _TOKENS_OF_LONG_SENTENCE:
-        pairs.append(draw.another())
+        pairs.append(draw.random_pair())
     return Changed(*joined_by_commas(pairs))
 
 
@@ -208,7 +206,7 @@ def _headings(draw: Draw) -> Changed | None:
 
 
 def _lists(draw: Draw) -> Changed:
-    pairs = [draw.pair, *(draw.another() for _ in range(draw.rng.randint(*_LIST_ITEMS) - 1))]
+    pairs = [draw.pair, *(draw.random_pair() for _ in range(draw.rng.randint(*_LIST_ITEMS) - 1))]
     bullet = draw.rng.choice(BULLETS)
     # "1." and "a)" count on: their first character is followed by the next ones.
     bullets = [
@@ -230,10 +228,10 @@ def _noisy(draw: Draw) -> Changed:
 
 
 def _emoji(draw: Draw) -> Changed:
-    found = draw.rng.sample(EMOJI, draw.rng.randint(1, 3))
-    text = "".join(found)
+    emoji = draw.rng.sample(EMOJI, draw.rng.randint(1, 3))
+    text = "".join(emoji)
     in_front = draw.rng.random() < 0.3
-    return _both(draw, lambda side: f"{text} {side}" if in_front else f"{side} {text}", tuple(found))
+    return _both(draw, lambda side: f"{text} {side}" if in_front else f"{side} {text}", tuple(emoji))
 
 
 def _every_script(draw: Draw) -> Changed:
@@ -241,13 +239,13 @@ def _every_script(draw: Draw) -> Changed:
     words = draw.pair[0].split()
     blocks = unicode_blocks()
     first = draw.number * _BLOCKS_PER_INPUT
-    found = [
+    inserted = [
         "".join(draw.rng.choices(blocks[index % len(blocks)], k=_CHARACTERS_PER_BLOCK))
         for index in range(first, first + _BLOCKS_PER_INPUT)
     ]
-    for word in found:
+    for word in inserted:
         words.insert(draw.rng.randint(0, len(words)), word)
-    return Changed(" ".join(words), None, tuple(found))
+    return Changed(" ".join(words), None, tuple(inserted))
 
 
 def _repeated_marks(draw: Draw) -> Changed:
@@ -268,7 +266,7 @@ def _wrong_language(draw: Draw) -> Changed:
 
 def _mixed_languages(draw: Draw) -> Changed:
     """Join a sentence and one that is in the target language by a comma."""
-    _, target = draw.another()
+    _, target = draw.random_pair()
     return Changed(*joined_by_commas([draw.pair, (target, target)]))
 
 
@@ -294,28 +292,28 @@ def _before_end(text: str, new: str) -> str:
 
 
 PERTURBATIONS: tuple[Perturbation, ...] = (
-    Perturbation("upper case", "ALL CAPITALS", _upper, ignore_case=True),
-    Perturbation("lower case", "no capitals", _lower, ignore_case=True),
-    Perturbation("no punctuation", "as typed on a telephone", _unpunctuated),
-    Perturbation("typos", "a letter in thirty is wrong", _typos),
-    Perturbation("other names", "than Tom and Mary", _new_names),
-    Perturbation("people", "full names from many countries", _people),
-    Perturbation("places", "cities in brackets", _places),
-    Perturbation("companies", "before the sentence", _companies),
-    Perturbation("numbers", "somewhere in the sentence", _numbers),
-    Perturbation("long", "three to six sentences with commas between", _concatenated),
-    Perturbation("100 tokens", "sentences with commas between", _hundred_tokens),
-    Perturbation("fragments", "some words of a sentence", _fragments),
-    Perturbation("single words", "one word of a sentence", _single_words),
-    Perturbation("headings", "Words With Capitals, no full stop", _headings, ignore_case=True),
-    Perturbation("lists", "three to five items", _lists),
-    Perturbation("odd signs", "emoji, addresses, arrows, other scripts", _noisy),
-    Perturbation("emoji", "one to three, composed ones too", _emoji),
-    Perturbation("every script", "characters of every Unicode block", _every_script),
-    Perturbation("repeated marks", "!!!!!!, ?!?!?!, ......", _repeated_marks),
-    Perturbation("code", "behind a sentence", _code),
-    Perturbation("wrong language", "the sentence is in the target language", _wrong_language),
-    Perturbation("mixed languages", "a sentence, and one in the target language", _mixed_languages),
-    Perturbation("stutter", "a word three times", _stuttering),
+    Perturbation("upper case", _upper, ignore_case=True),
+    Perturbation("lower case", _lower, ignore_case=True),
+    Perturbation("no punctuation", _unpunctuated),
+    Perturbation("typos", _typos),
+    Perturbation("other names", _new_names),
+    Perturbation("people", _people),
+    Perturbation("places", _places),
+    Perturbation("companies", _companies),
+    Perturbation("numbers", _numbers),
+    Perturbation("long", _concatenated),
+    Perturbation("100 tokens", _hundred_tokens),
+    Perturbation("fragments", _fragments),
+    Perturbation("single words", _single_words),
+    Perturbation("headings", _headings, ignore_case=True),
+    Perturbation("lists", _lists),
+    Perturbation("odd signs", _noisy),
+    Perturbation("emoji", _emoji),
+    Perturbation("every script", _every_script),
+    Perturbation("repeated marks", _repeated_marks),
+    Perturbation("code", _code),
+    Perturbation("wrong language", _wrong_language),
+    Perturbation("mixed languages", _mixed_languages),
+    Perturbation("stutter", _stuttering),
 )
 """All perturbations, in the order of tables. Their names are part of the random seed."""

@@ -53,31 +53,31 @@ def make_perturbed_inputs(pairs: Sequence[Pair], number: int, seed: int = 1) -> 
     """
     if not pairs:
         raise ValueError("There are no sentences to perturb.")
-    found: list[PerturbedInput] = []
+    inputs: list[PerturbedInput] = []
     for kind, perturbation in enumerate(PERTURBATIONS):
-        wanted = number * (kind + 1) // len(PERTURBATIONS) - number * kind // len(PERTURBATIONS)
+        quota = number * (kind + 1) // len(PERTURBATIONS) - number * kind // len(PERTURBATIONS)
         rng = random.Random(f"{seed} {perturbation.name}")
         order = list(range(len(pairs)))
         rng.shuffle(order)
-        made = 0
+        num_made = 0
         # Some perturbations apply to few sentences; these are then used repeatedly with other random numbers.
-        for attempt in range(max(_ATTEMPTS_PER_INPUT * wanted, 2 * len(pairs))):
-            if made == wanted:
+        for attempt in range(max(_ATTEMPTS_PER_INPUT * quota, 2 * len(pairs))):
+            if num_made == quota:
                 break
-            changed = perturbation.apply(Draw(pairs, order[attempt % len(order)], rng, made))
+            changed = perturbation.apply(Draw(pairs, order[attempt % len(order)], rng, num_made))
             if changed is not None and changed.text.strip():
-                found.append(PerturbedInput(perturbation, changed.text, changed.reference, changed.kept))
-                made += 1
-    return found
+                inputs.append(PerturbedInput(perturbation, changed.text, changed.reference, changed.kept))
+                num_made += 1
+    return inputs
 
 
-def count_kept(one: PerturbedInput, translation: str) -> tuple[int, int]:
+def count_kept(perturbed: PerturbedInput, translation: str) -> tuple[int, int]:
     """How many of the inserted names and numbers a translation contains: (found, inserted)."""
-    return sum(part in translation for part in one.kept), len(one.kept)
+    return sum(part in translation for part in perturbed.kept), len(perturbed.kept)
 
 
 def has_replacement_character(text: str, source: str) -> bool:
-    """Whether a translation holds U+FFFD, the sign for an unreadable character, although its source does not.
+    """Whether a translation contains U+FFFD, the sign for an unreadable character, although its source does not.
 
     Args:
         text: A translation.

@@ -130,8 +130,8 @@ class GraphEngine:
 
         batches = in_batches(prepared, job.batch_size)[::-1]  # the longest first: the threads end at similar times
         answers: dict[int, list[int]] = {}
-        for indices, found in zip(batches, self._threads.map(translate_batch, batches), strict=True):
-            answers.update(zip(indices, found, strict=True))
+        for indices, translated in zip(batches, self._threads.map(translate_batch, batches), strict=True):
+            answers.update(zip(indices, translated, strict=True))
         return [answers[index] for index in range(len(prepared))]
 
     def token_ids(self, answers: list[list[int]]) -> list[list[int]]:

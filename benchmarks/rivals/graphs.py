@@ -109,12 +109,12 @@ def export_graphs(checkpoint: Path, out: Path) -> None:
             )
 
 
-def _joined(*parts: nn.Linear) -> nn.Linear:
+def _join(*parts: nn.Linear) -> nn.Linear:
     """One linear layer with the outputs of several."""
-    joined = nn.Linear(parts[0].in_features, sum(part.out_features for part in parts))
-    joined.weight = nn.Parameter(torch.cat([part.weight for part in parts]), requires_grad=False)
-    joined.bias = nn.Parameter(torch.cat([part.bias for part in parts]), requires_grad=False)
-    return joined
+    linear = nn.Linear(parts[0].in_features, sum(part.out_features for part in parts))
+    linear.weight = nn.Parameter(torch.cat([part.weight for part in parts]), requires_grad=False)
+    linear.bias = nn.Parameter(torch.cat([part.bias for part in parts]), requires_grad=False)
+    return linear
 
 
 def _scaled(linear: nn.Linear, factor: float) -> nn.Linear:
@@ -142,7 +142,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads, self.head_dim = attention.num_heads, attention.head_dim
         queries = _scaled(attention.q_proj, self.head_dim**-0.5)
-        self.project = _joined(queries, attention.k_proj, attention.v_proj)
+        self.project = _join(queries, attention.k_proj, attention.v_proj)
         self.output = attention.out_proj
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -194,7 +194,7 @@ class EncoderGraph(nn.Module):
         self.feeds = nn.ModuleList(FeedForward(layer) for layer in encoder.layers)
         across = [layer.encoder_attn for layer in model.model.decoder.layers]
         self.heads, self.head_dim = across[0].num_heads, across[0].head_dim
-        self.across = nn.ModuleList(_joined(attention.k_proj, attention.v_proj) for attention in across)
+        self.across = nn.ModuleList(_join(attention.k_proj, attention.v_proj) for attention in across)
 
     def forward(self, ids: Tensor, may_attend: Tensor) -> list[Tensor]:
         mask = _mask(may_attend)
@@ -202,11 +202,11 @@ class EncoderGraph(nn.Module):
         attention: Any  # mypy treats members of a ModuleList as plain Modules
         for attention, norm, feed in zip(self.attentions, self.norms, self.feeds, strict=True):
             x = feed(norm(x + attention.mix(*attention.split(x), mask)))
-        found = []
+        keys_and_values = []
         for project in self.across:
             parts = project(x).view(x.size(0), x.size(1), 2, self.heads, self.head_dim)
-            found += [parts[:, :, 0].transpose(1, 2), parts[:, :, 1].transpose(1, 2)]  # each (B, H, S, D)
-        return found
+            keys_and_values += [parts[:, :, 0].transpose(1, 2), parts[:, :, 1].transpose(1, 2)]  # each (B, H, S, D)
+        return keys_and_values
 
 
 class StepGraph(nn.Module):

@@ -31,7 +31,7 @@ EXCLUDED = -1e9
 UNKNOWN, UNKNOWN_ID = "<unk>", 1
 
 LAYER_NAMES = {
-    **{f"self_{ours}": f"self_attn.{theirs}" for ours, theirs in (
+    **{f"self_{name}": f"self_attn.{original}" for name, original in (
         ("Wq", "q_proj.weight"), ("Wk", "k_proj.weight"), ("Wv", "v_proj.weight"), ("Wo", "out_proj.weight"),
         ("bq", "q_proj.bias"), ("bk", "k_proj.bias"), ("bv", "v_proj.bias"), ("bo", "out_proj.bias"))},
     "self_Wo_ln_scale": "self_attn_layer_norm.weight",
@@ -46,9 +46,9 @@ LAYER_NAMES = {
 """Marian's names of a layer's weights, and those of transformers."""
 
 CROSS_ATTENTION_NAMES = {
-    ours.replace("self_", "context_"): theirs.replace("self_attn", "encoder_attn")
-    for ours, theirs in LAYER_NAMES.items()
-    if ours.startswith("self_")
+    name.replace("self_", "context_"): original.replace("self_attn", "encoder_attn")
+    for name, original in LAYER_NAMES.items()
+    if name.startswith("self_")
 }
 """The same for the decoder's attention to the source."""
 
@@ -92,12 +92,12 @@ def make_model(checkpoint: Path, out: Path, precision: Precision) -> None:
 def _layers(
     weights: dict[str, NDArray[Any]], part: str, num_layers: int, names: dict[str, str]
 ) -> dict[str, NDArray[Any]]:
-    found = {}
+    layers = {}
     for number in range(num_layers):
-        for ours, theirs in names.items():
-            weight = weights[f"model.{part}.layers.{number}.{theirs}"]
-            found[f"{part}_l{number + 1}_{ours}"] = weight.T if weight.ndim == 2 else weight[None]
-    return found
+        for name, original in names.items():
+            weight = weights[f"model.{part}.layers.{number}.{original}"]
+            layers[f"{part}_l{number + 1}_{name}"] = weight.T if weight.ndim == 2 else weight[None]
+    return layers
 
 
 def _description(config: dict[str, Any], vocab_size: int) -> dict[str, Any]:
@@ -162,12 +162,12 @@ class MarianEngine:
             dealt = [longest_first[number :: self._num_workers] for number in range(self._num_workers)]
             batches = [batch for batch in dealt if batch]
             longest = [prepared[batch[0]][0] for batch in batches]
-            # The bound of each batch, rounded up, has to be the wanted number of tokens.
+            # The bound of each batch, rounded up, must be the required number of tokens.
             factor = (job.max_tokens - 0.001) / longest[0]
             fits = factor * longest[-1] > job.max_tokens - 1
             for several in [batches] if fits else [[batch] for batch in batches]:
                 indices = [index for batch in several for index in batch]
-                found = self._translator.translate(
+                translated = self._translator.translate(
                     [prepared[index][1] for index in indices],
                     **{
                         "mini-batch": len(several[0]),
@@ -175,7 +175,7 @@ class MarianEngine:
                         "max-length-factor": (job.max_tokens - 0.001) / prepared[indices[0]][0],
                     },
                 )
-                answers.update(zip(indices, found, strict=True))
+                answers.update(zip(indices, translated, strict=True))
         return [answers[index] for index in range(len(prepared))]
 
     def token_ids(self, answers: list[str]) -> list[list[int]]:

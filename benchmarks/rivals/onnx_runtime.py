@@ -71,10 +71,10 @@ class OnnxRunner:
 
     def step(self, position: int) -> tuple[Integers, Integers | None]:
         self._inputs["position"] = _value(np.array([position]))
-        found = _run(self._step, self._inputs, self._outputs)
-        self._inputs |= {name.removeprefix("new_"): value for name, value in found.items()}
-        tokens: Integers = found["new_tokens"].numpy()
-        return tokens, found["new_parents"].numpy() if "new_parents" in found else None
+        results = _run(self._step, self._inputs, self._outputs)
+        self._inputs |= {name.removeprefix("new_"): value for name, value in results.items()}
+        tokens: Integers = results["new_tokens"].numpy()
+        return tokens, results["new_parents"].numpy() if "new_parents" in results else None
 
 
 def _value(array: NDArray[Any]) -> Any:

@@ -6,7 +6,7 @@ A service with the shipped translator, keys, documents, glossaries and a small c
 service without load, keys and cache answers everything that will be asked, one request after the other: these are the
 right answers. Then the service's capacity is measured: 16 users who each do one thing after the other. For the given
 time, users then arrive as a Poisson process at 70 % of that rate, whether or not earlier ones were answered; besides,
-every 20 seconds on average, somebody sends a document or thousands of sentences. scenarios.py has what they do.
+every 20 seconds on average, a user sends a document or thousands of sentences. scenarios.py has their uses.
 
 Every answer is compared. At the end the usage that was counted for each key must be equal to what was answered. Latency
 is that of the whole use, from the time at which it was due. Memory is that of the service's process; its drift is the
@@ -19,19 +19,16 @@ Nothing else should run on the machine; the share that other programs used is pr
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import itertools
 import os
 import random
-import statistics
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +36,15 @@ import httpx
 import psutil
 from tqdm import tqdm
 
+from benchmarks.command_line import parser, positive, prepare_environment
 from benchmarks.processes import OtherPrograms, cpu_seconds, describe_machine, machine_line
 from benchmarks.servers import Running, running, verso
-from benchmarks.shipped import shipped_tokenizer
+from benchmarks.shipped import token_counter
+from benchmarks.soak.report import Record, memory, report, summarise
 from benchmarks.soak.scenarios import Scenario, rare_scenarios, usual_scenarios
 from benchmarks.soak.users import Refused, Service, User, make_users, usage_errors
-from benchmarks.soak.watch import Watch, drift
-from benchmarks.tables import RESULTS, markdown, percentile, rounded, write_json
+from benchmarks.soak.watch import Watch
+from benchmarks.tables import RESULTS, percentile, rounded, write_json
 from benchmarks.traffic import sentence
 from model.artifacts.pretrained import build_pretrained
 
@@ -78,30 +77,6 @@ Right = dict[tuple[str, int], object]
 """The right answers, by kind and index of the item."""
 
 
-@dataclass
-class Record:
-    """What happened under load.
-
-    Args:
-        latencies_s: Of the uses that were answered, by kind.
-        refused: Uses that the user's own limit refused, by kind.
-        failures: Errors, by kind.
-        wrong: Answers that are not the right ones.
-        probes_s: Latencies of ``/livez``.
-    """
-
-    latencies_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    refused: Counter[str] = field(default_factory=Counter)
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    wrong: list[tuple[str, str]] = field(default_factory=list)
-    probes_s: list[float] = field(default_factory=list)
-
-    @property
-    def num_uses(self) -> int:
-        """All of them."""
-        return sum(map(len, self.latencies_s.values())) + sum(self.refused.values()) + len(self.failures)
-
-
 class Soak:
     """Uses a service.
 
@@ -118,13 +93,13 @@ class Soak:
         self.record = Record()
 
     async def use(self, scenarios: Sequence[Scenario], due: float | None = None) -> None:
-        """Do one thing, and note what came of it.
+        """Play a random scenario, and record the result.
 
         Args:
-            scenarios: What may be done.
+            scenarios: The choice of scenarios.
             due: When it was due, by ``time.monotonic``; now by default.
         """
-        (scenario,) = self._rng.choices(scenarios, [one.weight for one in scenarios])
+        (scenario,) = self._rng.choices(scenarios, [scenario.weight for scenario in scenarios])
         index = self._rng.randrange(len(scenario.items))
         user = self._service.users[self._rng.choice(scenario.users)]
         rng = random.Random(self._rng.random())
@@ -132,7 +107,7 @@ class Soak:
         try:
             answer = await scenario.play(self._service, user, scenario.items[index], rng)
         except Refused as refused:
-            if any(one in refused.about for one in scenario.refusals):
+            if any(part in refused.about for part in scenario.refusals):
                 self.record.refused[scenario.kind] += 1
             else:
                 self.record.failures.append((scenario.kind, str(refused)))
@@ -145,16 +120,16 @@ class Soak:
             self.record.wrong.append((scenario.kind, f"item {index}: {str(answer)[:500]}"))
 
     async def closed_loop(self, scenarios: Sequence[Scenario], seconds: float) -> float:
-        """Users who do one thing after the other; returns what they did per second."""
+        """Users who do one thing after the other; returns the uses per second."""
         end = time.monotonic() + seconds
         before = self.record.num_uses
 
-        async def one_user() -> None:
+        async def user() -> None:
             while time.monotonic() < end:
                 await self.use(scenarios)
 
         began = time.monotonic()
-        await asyncio.gather(*(one_user() for _ in range(NUM_USERS)))
+        await asyncio.gather(*(user() for _ in range(NUM_USERS)))
         return (self.record.num_uses - before) / (time.monotonic() - began)
 
     async def open_loop(self, scenarios: Sequence[Scenario], rate: float, seconds: float) -> None:
@@ -203,7 +178,7 @@ async def reach(port: int, users: dict[str, User]) -> AsyncIterator[Service]:
 async def right_answers(port: int, users: dict[str, User], scenarios: Sequence[Scenario]) -> Right:
     """The answers of a service that does nothing else, one after the other."""
     rng = random.Random(0)
-    strangers = {name: replace(user) for name, user in users.items()}  # what is answered here counts nowhere
+    strangers = {name: replace(user) for name, user in users.items()}  # copies: these answers are not counted
     right: Right = {}
     async with reach(port, strangers) as service:
         total = sum(len(scenario.items) for scenario in scenarios)
@@ -236,12 +211,12 @@ class Plan:
 
 
 async def soak(
-    up: Running, users: dict[str, User], right: Right, sentences: Sequence[str], plan: Plan
+    running_service: Running, users: dict[str, User], right: Right, sentences: Sequence[str], plan: Plan
 ) -> dict[str, Any]:
     """Put load on a service; returns the figures but those of usage."""
     usual, rare = usual_scenarios(sentences), rare_scenarios(sentences)
-    watch = Watch(up.pid)
-    async with reach(up.port, users) as service:
+    watch = Watch(running_service.pid)
+    async with reach(running_service.port, users) as service:
         first = Soak(service, right, seed=1)
         await first.closed_loop(usual, plan.calibration_s / 3)
         capacity = await first.closed_loop(usual, plan.calibration_s)
@@ -250,10 +225,10 @@ async def soak(
     print(f"Capacity: {capacity:.1f} uses/s.", flush=True)
     await asyncio.sleep(PAUSE_S)
     at_start = watch.resources()
-    async with reach(up.port, users) as service:
+    async with reach(running_service.port, users) as service:
         load = Soak(service, right, seed=2)
-        others = OtherPrograms([os.getpid(), up.pid])
-        watch.began, cpu_before, own_before = time.monotonic(), cpu_seconds(up.pid), time.process_time()
+        others = OtherPrograms([os.getpid(), running_service.pid])
+        watch.began, cpu_before, own_before = time.monotonic(), cpu_seconds(running_service.pid), time.process_time()
         beside = [asyncio.create_task(watch.run()), asyncio.create_task(load.probe())]
         async with asyncio.TaskGroup() as loops:
             loops.create_task(load.open_loop(usual, plan.share * capacity, 60 * plan.minutes))
@@ -263,114 +238,43 @@ async def soak(
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
         cpu = {
-            "service_cpu_share": rounded((cpu_seconds(up.pid) - cpu_before) / seconds / (os.cpu_count() or 1)),
+            "service_cpu_share": rounded(
+                (cpu_seconds(running_service.pid) - cpu_before) / seconds / (os.cpu_count() or 1)
+            ),
             "users_cpu_share": rounded((time.process_time() - own_before) / seconds / (os.cpu_count() or 1)),
             "other_programs_share": rounded(others.share()),
         }
         metrics = (await service.client.get("/metrics")).text
         statuses = service.statuses
     await asyncio.sleep(PAUSE_S)
-    found = load.record
-    found.wrong += first.record.wrong
-    found.failures += first.record.failures
+    record = load.record
+    record.wrong += first.record.wrong
+    record.failures += first.record.failures
     return {
         "minutes": rounded(seconds / 60),
         "capacity_per_s": rounded(capacity),
         "share": plan.share,
-        "offered_per_s": rounded(found.num_uses / 60 / plan.minutes),
-        "uses": found.num_uses,
-        "wrong": found.wrong,
-        "failures": found.failures,
+        "offered_per_s": rounded(record.num_uses / 60 / plan.minutes),
+        "uses": record.num_uses,
+        "wrong": record.wrong,
+        "failures": record.failures,
         "statuses": dict(sorted(statuses.items())),
-        "kinds": {scenario.kind: summary(found, scenario.kind) for scenario in (*usual, *rare)},
-        "livez_ms": {f"p{share}": rounded(1000 * percentile(found.probes_s, share / 100)) for share in (50, 99)},
+        "kinds": {scenario.kind: summarise(record, scenario.kind) for scenario in (*usual, *rare)},
+        "livez_ms": {f"p{share}": rounded(1000 * percentile(record.probes_s, share / 100)) for share in (50, 99)},
         **cpu,
         "at_start": at_start,
         "at_end": watch.resources(),
-        "memory": memory(watch, plan),
+        "memory": memory(watch, plan.warm_up_minutes),
         "metrics": [line for line in metrics.splitlines() if line.startswith(METRICS)],
     }
 
 
-def summary(record: Record, kind: str) -> dict[str, Any]:
-    """The figures of a kind of use."""
-    waited = record.latencies_s[kind]
-    return {
-        "answered": len(waited),
-        "refused": record.refused[kind],
-        "wrong": sum(one == kind for one, _ in record.wrong),
-        "failed": sum(one == kind for one, _ in record.failures),
-        **{f"p{share}_ms": rounded(1000 * percentile(waited, share / 100)) for share in (50, 95, 99) if waited},
-    }
-
-
-def memory(watch: Watch, plan: Plan) -> dict[str, Any]:
-    """Memory by minute in MB (medians), and its drift after the warm-up."""
-    measures = ("resident", "private", "dirty")
-    minutes = itertools.groupby(watch.samples, lambda sample: int(sample.at_s / 60))
-    by_minute = []
-    for minute, samples in minutes:
-        at_once = list(samples)
-        medians = {one: rounded(statistics.median(getattr(s, one) for s in at_once) / 1e6) for one in measures}
-        by_minute.append({"minute": minute, **medians})
-    warm = [sample for sample in watch.samples if sample.at_s >= 60 * plan.warm_up_minutes]
-    drifts = {}
-    if len(warm) > 1:
-        times_s = [sample.at_s for sample in warm]
-        drifts = {one: rounded(drift(times_s, [getattr(sample, one) for sample in warm])) for one in measures}
-    return {"by_minute": by_minute, "warm_up_minutes": plan.warm_up_minutes, "drift": drifts}
-
-
-def report(figures: dict[str, Any]) -> str:
-    """The tables."""
-    rows = [
-        [
-            kind,
-            *(str(found[name]) for name in ("answered", "refused", "failed", "wrong")),
-            *(f"{found[name]:,.0f}" if name in found else "-" for name in ("p50_ms", "p95_ms", "p99_ms")),
-        ]
-        for kind, found in figures["kinds"].items()
-    ]
-    kept = figures["memory"]
-    by_minute = [
-        [str(one["minute"]), *(f"{one[name]:.1f}" for name in ("resident", "private", "dirty"))]
-        for one in kept["by_minute"]
-    ]
-    drifts = ", ".join(f"{name} {share:+.2%}" for name, share in kept["drift"].items()) or "the load was too short"
-    before, after = figures["at_start"], figures["at_end"]
-    statuses = ", ".join(f"{status}: {number}" for status, number in figures["statuses"].items())
-    lines = [
-        f"{figures['minutes']:.1f} minutes, {figures['uses']} uses, {figures['offered_per_s']:.1f} per second "
-        f"({figures['share']:.0%} of the capacity, {figures['capacity_per_s']:.1f}, and the rare ones).",
-        f"Requests by status (0: no answer): {statuses}.",
-        f"Wrong answers: {len(figures['wrong'])}. Failed uses: {len(figures['failures'])}. "
-        f"Wrong counts: {len(figures['usage_errors'])}. Exit status of the service: {figures['exit_status']}.",
-        "",
-        markdown(["use", "answered", "refused by its limit", "failed", "wrong", "p50 ms", "p95", "p99"], rows),
-        "",
-        markdown(["minute", "resident MB", "private", "private dirty"], by_minute),
-        "",
-        f"Drift of memory from minute {kept['warm_up_minutes']:g} to the end: {drifts}.",
-        f"Open files before and after the load: {before['open_files']} and {after['open_files']}; "
-        f"threads: {before['threads']} and {after['threads']}.",
-        f"/livez: p50 {figures['livez_ms']['p50']:.1f} ms, p99 {figures['livez_ms']['p99']:.1f} ms.",
-        f"Processors: service {figures['service_cpu_share']:.0%}, users {figures['users_cpu_share']:.0%}, "
-        f"other programs {figures['other_programs_share']:.0%}.",
-        *figures["metrics"],
-        *(f"WRONG {kind}: {about}" for kind, about in figures["wrong"][:20]),
-        *(f"FAILED {kind}: {about}" for kind, about in figures["failures"][:20]),
-        *(f"WRONG COUNT {about}" for about in figures["usage_errors"]),
-    ]
-    return "\n".join(lines)
-
-
 def run(plan: Plan) -> dict[str, Any]:
     """Run everything."""
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    prepare_environment()
     bundle = build_pretrained("cpu")
-    tokenizer = shipped_tokenizer()
-    rng = random.Random(1)
-    texts = (sentence(rng, lambda text: len(tokenizer.encode(text, "de")), *LENGTHS) for _ in itertools.count())
+    rng, num_tokens = random.Random(1), token_counter()
+    texts = (sentence(rng, num_tokens, *LENGTHS) for _ in itertools.count())
     sentences = list(dict.fromkeys(itertools.islice(texts, NUM_SENTENCES)))
     with tempfile.TemporaryDirectory() as folder_name:
         folder = Path(folder_name)
@@ -385,28 +289,29 @@ def run(plan: Plan) -> dict[str, Any]:
             "VERSO_CACHE_BYTES": str(CACHE_BYTES),
             "VERSO_COALESCE": "on",
         }
-        with running(verso(bundle, plan.num_threads, **settings)) as up:
-            figures = asyncio.run(soak(up, users, right, sentences, plan))
-            service = psutil.Process(up.pid)
-            service.terminate()
-            exit_status = service.wait(PATIENCE_S)
+        with running(verso(bundle, plan.num_threads, **settings)) as service:
+            figures = asyncio.run(soak(service, users, right, sentences, plan))
+            process = psutil.Process(service.pid)
+            process.terminate()
+            exit_status = process.wait(PATIENCE_S)
         return {**figures, "exit_status": exit_status, "usage_errors": usage_errors(keys, list(users.values()))}
 
 
 def main() -> int:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=30.0, help="length of the load; default %(default)s")
-    parser.add_argument("--warm-up", type=float, help="minutes that do not count for memory; default: half, at most 15")
-    parser.add_argument("--calibration", type=float, default=30.0, help="seconds to measure the capacity; default 30")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all processors")
-    parser.add_argument(
-        "--out", type=Path, default=RESULTS / "soak.json", help="file of the figures; default %(default)s"
+    options = parser(__doc__, threads=len(os.sched_getaffinity(0)))
+    options.add_argument(
+        "--minutes", type=positive(float), default=30.0, help="length of the load; default %(default)s"
     )
-    parser.add_argument("--load", type=float, default=0.7, help="share of the capacity; default %(default)s")
-    arguments = parser.parse_args()
-    if min(arguments.minutes, arguments.calibration, arguments.threads) <= 0:
-        parser.error("--minutes, --calibration and --threads must be above 0")
+    options.add_argument(
+        "--warm-up", type=float, help="minutes that do not count for memory; default: half, at most 15"
+    )
+    options.add_argument("--calibration", type=positive(float), default=30.0,
+                         help="seconds to measure the capacity; default 30")  # fmt: skip
+    options.add_argument("--out", type=Path, default=RESULTS / "soak.json",
+                         help="file of the figures; default %(default)s")  # fmt: skip
+    options.add_argument("--load", type=float, default=0.7, help="share of the capacity; default %(default)s")
+    arguments = options.parse_args()
     warm_up = min(15.0, arguments.minutes / 2) if arguments.warm_up is None else arguments.warm_up
     machine = describe_machine(arguments.threads)
     print(machine_line(machine), flush=True)

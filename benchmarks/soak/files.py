@@ -17,33 +17,34 @@ def _text(sentences: Sequence[str]) -> bytes:
 
 def _markdown(sentences: Sequence[str]) -> bytes:
     first, *others = sentences
-    return f"# {first}\n\n{''.join(f'- {one}{chr(10)}' for one in others)}".encode()
+    return f"# {first}\n\n{''.join(f'- {item}{chr(10)}' for item in others)}".encode()
 
 
 def _html(sentences: Sequence[str]) -> bytes:
-    return f"<html><body>{''.join(f'<p>{one}</p>' for one in sentences)}</body></html>".encode()
+    return f"<html><body>{''.join(f'<p>{sentence}</p>' for sentence in sentences)}</body></html>".encode()
 
 
 def _subtitles(sentences: Sequence[str]) -> bytes:
     cues = (
-        f"{number}\n00:00:{number:02},000 --> 00:00:{number:02},900\n{one}\n" for number, one in enumerate(sentences, 1)
+        f"{number}\n00:00:{number:02},000 --> 00:00:{number:02},900\n{sentence}\n"
+        for number, sentence in enumerate(sentences, 1)
     )
     return "\n".join(cues).encode()
 
 
 def _gettext(sentences: Sequence[str]) -> bytes:
     head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
-    return (head + "\n".join(f'msgid "{one}"\nmsgstr ""\n' for one in sentences)).encode()
+    return (head + "\n".join(f'msgid "{sentence}"\nmsgstr ""\n' for sentence in sentences)).encode()
 
 
 def _json(sentences: Sequence[str]) -> bytes:
-    return json.dumps({f"message {number}": one for number, one in enumerate(sentences)}, indent=1).encode()
+    return json.dumps({f"message {number}": sentence for number, sentence in enumerate(sentences)}, indent=1).encode()
 
 
 def _word(sentences: Sequence[str]) -> bytes:
     document = docx.Document()
-    for one in sentences:
-        document.add_paragraph(one)
+    for sentence in sentences:
+        document.add_paragraph(sentence)
     written = io.BytesIO()
     document.save(written)
     return written.getvalue()

@@ -1,4 +1,4 @@
-"""What the users of a soak do: one function for each kind of use, which returns what it was answered.
+"""The uses of a soak: one function for each kind of use, which returns its answer.
 
 The right answers are those that a service without load, cache and keys gives to the same uses, one after the other.
 Streamed answers must be equal to plain ones, and repeated requests to single ones.
@@ -21,15 +21,16 @@ from typing import Any, TypeAlias
 import httpx
 
 from benchmarks.soak.files import WRITERS, num_characters
-from benchmarks.soak.users import IDEMPOTENCY_KEY, Refused, Service, User
+from benchmarks.soak.users import DEEPL, IDEMPOTENCY_KEY, PAIR, Refused, Service, User
+from benchmarks.soak.wrong_requests import WRONG, expected_code, wrong_request
 
 Item: TypeAlias = Any
-"""What a use is about: the fields of a request, a file, texts."""
+"""The input of a use: the fields of a request, a file, texts."""
 
 Play: TypeAlias = Callable[[Service, User, Item, random.Random], Awaitable[object]]
 
 LOOK_S = 0.25
-"""Interval at which somebody looks whether a document is done, in seconds."""
+"""Interval at which a client asks whether a document is done, in seconds."""
 
 DOCUMENT_PATIENCE_S = 1_800.0
 """Timeout of a client that waits for a document, in seconds: other requests go before documents."""
@@ -40,9 +41,7 @@ AT_ONCE = 3
 TOO_MANY = '"concurrency_exceeded"'
 """Part of the answer when it has more."""
 
-PAIR = {"source": "en", "target": "de"}
 DEEPL_PAIR = {"source_lang": "EN", "target_lang": "DE"}
-DEEPL = "DeepL-Auth-Key"
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ class Scenario:
     Args:
         kind: Its name in tables.
         weight: How often it is chosen, relative to the others.
-        items: What it can be about.
+        items: Its possible inputs.
         play: Does it; returns the answer as far as it is always the same.
-        users: The names of those who do it.
+        users: The names of its users.
         alone: How to get the right answer, if not by ``play``.
         refusals: Parts of answers that are right, too, because of the limits of the user's key.
     """
@@ -76,24 +75,24 @@ def usual_scenarios(sentences: Sequence[str]) -> list[Scenario]:
     """
     rng = random.Random(2)
 
-    def some(number: int) -> list[str]:
+    def sample(number: int) -> list[str]:
         return rng.sample(list(sentences), number)
 
-    def asked(texts: Sequence[object], **fields: Any) -> list[Item]:
+    def requests(texts: Sequence[object], **fields: Any) -> list[Item]:
         return [{"text": text, **PAIR, **fields} for text in texts]
 
-    greedy, beam = asked(some(250), decoding="greedy"), asked(some(250))
-    lists = [asked([some(rng.randint(2, 8))], beam_size=rng.choice([1, 2, 4]))[0] for _ in range(40)]
-    long = asked([" ".join(some(rng.randint(3, 6))) for _ in range(50)], decoding="greedy")
-    html = asked([_marked(one) for one in some(60)], format="html")
-    details = asked(some(40), num_hypotheses=3, return_scores=True, return_alignment=True, return_confidence=True)
-    attention = [{**one, "kinds": ["cross", "encoder"]} for one in asked(some(30))]
+    greedy, beam = requests(sample(250), decoding="greedy"), requests(sample(250))
+    lists = [requests([sample(rng.randint(2, 8))], beam_size=rng.choice([1, 2, 4]))[0] for _ in range(40)]
+    long = requests([" ".join(sample(rng.randint(3, 6))) for _ in range(50)], decoding="greedy")
+    html = requests([_marked(text) for text in sample(60)], format="html")
+    details = requests(sample(40), num_hypotheses=3, return_scores=True, return_alignment=True, return_confidence=True)
+    attention = [{**request, "kinds": ["cross", "encoder"]} for request in requests(sample(30))]
     streamed = [*lists[:20], *long[:20], *html[:10]]
-    deepl: list[Item] = [{"text": some(rng.randint(1, 3)), **DEEPL_PAIR} for _ in range(50)]
-    deepl += [{"text": [_marked(one)], "tag_handling": "html", **DEEPL_PAIR} for one in some(20)]
-    libre: list[Item] = [{"q": text, **PAIR, "format": "text"} for text in some(50)]
-    libre += [{"q": some(3), **PAIR, "source": "auto", "alternatives": 2} for _ in range(10)]
-    libre += [{"q": _marked(text), **PAIR, "format": "html"} for text in some(20)]
+    deepl: list[Item] = [{"text": sample(rng.randint(1, 3)), **DEEPL_PAIR} for _ in range(50)]
+    deepl += [{"text": [_marked(text)], "tag_handling": "html", **DEEPL_PAIR} for text in sample(20)]
+    libre: list[Item] = [{"q": text, **PAIR, "format": "text"} for text in sample(50)]
+    libre += [{"q": sample(3), **PAIR, "source": "auto", "alternatives": 2} for _ in range(10)]
+    libre += [{"q": _marked(text), **PAIR, "format": "html"} for text in sample(20)]
     limited = greedy[:50]
     return [
         Scenario("translate, greedy", 20, greedy, translate),
@@ -110,10 +109,10 @@ def usual_scenarios(sentences: Sequence[str]) -> list[Scenario]:
         Scenario("attention, JSON", 4, attention, attend, ("reader", "office")),
         Scenario("attention, arrays", 1, attention[:10], attend_arrays, ("reader",)),
         Scenario("LibreTranslate", 8, libre, libretranslate),
-        Scenario("LibreTranslate, detection", 2, some(20), detect),
+        Scenario("LibreTranslate, detection", 2, sample(20), detect),
         Scenario("DeepL", 8, deepl, deepl_translate),
-        Scenario("DeepL, glossary made and deleted", 2, some(15), deepl_glossary),
-        Scenario("wrong request", 6, WRONG, wrong_request, alone=_its_code),
+        Scenario("DeepL, glossary made and deleted", 2, sample(15), deepl_glossary),
+        Scenario("wrong request", 6, WRONG, wrong_request, alone=expected_code),
         Scenario("rate limit", 2, limited, translate, ("few requests",), refusals=('"rate_limited"',)),
         Scenario("monthly limit", 1, limited, translate, ("few characters",), refusals=('"quota_exceeded"',)),
         Scenario("limit of sentences", 2, limited, at_once, ("few sentences",), alone=translate, refusals=(TOO_MANY,)),
@@ -158,7 +157,8 @@ async def stream_events(service: Service, user: User, item: Item, rng: random.Ra
     """``POST /translate`` as server-sent events."""
     answer = await service.send(user, "POST", "/translate", json=item, headers={"Accept": "text/event-stream"})
     user.received(*_texts(item))
-    events = [one.removeprefix("event: ").split("\ndata: ") for one in answer.text.split("\n\n") if one]
+    blocks = [block for block in answer.text.split("\n\n") if block]
+    events = [block.removeprefix("event: ").split("\ndata: ") for block in blocks]
     return _entries_of([(name, json.loads(data)) for name, data in events])
 
 
@@ -207,7 +207,7 @@ async def send_twice(service: Service, user: User, item: Item, rng: random.Rando
 async def at_once(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """More sentences at once than the key may have: each is answered or refused."""
 
-    async def one() -> object:
+    async def attempt() -> object:
         try:
             return await translate(service, user, item, rng)
         except Refused as refused:
@@ -215,11 +215,11 @@ async def at_once(service: Service, user: User, item: Item, rng: random.Random) 
                 raise
             return refused
 
-    outcomes = await asyncio.gather(*(one() for _ in range(AT_ONCE)))
-    answers = [one for one in outcomes if not isinstance(one, Refused)]
+    outcomes = await asyncio.gather(*(attempt() for _ in range(AT_ONCE)))
+    answers = [outcome for outcome in outcomes if not isinstance(outcome, Refused)]
     if not answers:
         raise Refused(429, TOO_MANY)  # beside another use of the same user
-    return answers[0] if all(one == answers[0] for one in answers) else answers
+    return answers[0] if all(answer == answers[0] for answer in answers) else answers
 
 
 async def attend(service: Service, user: User, item: Item, rng: random.Random) -> object:
@@ -260,8 +260,8 @@ async def deepl_translate(service: Service, user: User, item: Item, rng: random.
 async def deepl_glossary(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """A glossary is made, used, read and deleted."""
     word = item.split()[-1].strip(".")
-    made = {"name": "soak", **DEEPL_PAIR, "entries": f"{word}\tSchlusswort", "entries_format": "tsv"}
-    glossary = (await service.send(user, "POST", "/v2/glossaries", 201, DEEPL, json=made)).json()["glossary_id"]
+    new_glossary = {"name": "soak", **DEEPL_PAIR, "entries": f"{word}\tSchlusswort", "entries_format": "tsv"}
+    glossary = (await service.send(user, "POST", "/v2/glossaries", 201, DEEPL, json=new_glossary)).json()["glossary_id"]
     fields = {"text": [item], **DEEPL_PAIR, "glossary_id": glossary}
     answer = await service.send(user, "POST", "/v2/translate", scheme=DEEPL, json=fields)
     user.received(item)
@@ -272,8 +272,8 @@ async def deepl_glossary(service: Service, user: User, item: Item, rng: random.R
 
 async def document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """A document is sent, waited for, fetched and deleted."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
-    id = (await service.send(user, "POST", "/documents", 202, **sent)).json()["id"]
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
+    id = (await service.send(user, "POST", "/documents", 202, **form)).json()["id"]
     user.received_characters(item["characters"])
     while (status := (await service.send(user, "GET", f"/documents/{id}")).json()["status"]) in ("queued", "running"):
         await asyncio.sleep(LOOK_S)
@@ -284,23 +284,23 @@ async def document(service: Service, user: User, item: Item, rng: random.Random)
 
 async def cancelled_document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """A document is sent, cancelled and deleted."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
-    id = (await service.send(user, "POST", "/documents", 202, **sent)).json()["id"]
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
+    id = (await service.send(user, "POST", "/documents", 202, **form)).json()["id"]
     user.received_characters(item["characters"])
     await asyncio.sleep(rng.uniform(0.0, 1.0))
     await service.send(user, "DELETE", f"/documents/{id}")
     with contextlib.suppress(Refused):  # it was done, and the first request has deleted it
         await service.send(user, "DELETE", f"/documents/{id}")
-    gone = await service.send(user, "GET", f"/documents/{id}", 404)
-    return None if gone.json()["code"] == "document_not_found" else gone.text
+    answer = await service.send(user, "GET", f"/documents/{id}", 404)
+    return None if answer.json()["code"] == "document_not_found" else answer.text
 
 
 async def deepl_document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """DeepL's ``/v2/document``: a document is deleted when it is fetched."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": DEEPL_PAIR}
-    made = (await service.send(user, "POST", "/v2/document", scheme=DEEPL, **sent)).json()
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": DEEPL_PAIR}
+    created = (await service.send(user, "POST", "/v2/document", scheme=DEEPL, **form)).json()
     user.received_characters(item["characters"])
-    path, key = f"/v2/document/{made['document_id']}", {"document_key": made["document_key"]}
+    path, key = f"/v2/document/{created['document_id']}", {"document_key": created["document_key"]}
     while True:
         status = (await service.send(user, "POST", path, scheme=DEEPL, json=key)).json()
         if status["status"] not in ("queued", "translating"):
@@ -312,8 +312,8 @@ async def deepl_document(service: Service, user: User, item: Item, rng: random.R
 
 async def libretranslate_document(service: Service, user: User, item: Item, rng: random.Random) -> object:
     """LibreTranslate's ``/translate_file``: the client waits; the file is fetched without a key."""
-    sent: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
-    answer = await service.send(user, "POST", "/libretranslate/translate_file", timeout=DOCUMENT_PATIENCE_S, **sent)
+    form: dict[str, Any] = {"files": {"file": (item["name"], item["content"])}, "data": PAIR}
+    answer = await service.send(user, "POST", "/libretranslate/translate_file", timeout=DOCUMENT_PATIENCE_S, **form)
     url = answer.json()["translatedFileUrl"]
     user.received_characters(item["characters"])
     result = await service.send(User("anybody"), "GET", httpx.URL(url).path)
@@ -332,72 +332,6 @@ async def too_much(service: Service, user: User, item: Item, rng: random.Random)
     return None
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """A wrong request.
-
-    Args:
-        user: Who sends it; empty for nobody.
-        method: The method of HTTP.
-        path: The path.
-        request: What else httpx takes.
-        status: The right status.
-        code: The right code of the problem; empty if the protocol has none.
-        scheme: How the key is sent.
-    """
-
-    user: str
-    method: str
-    path: str
-    request: dict[str, Any]
-    status: int
-    code: str
-    scheme: str = "Bearer"
-
-
-_TEXT = {"text": "Hello.", **PAIR}
-
-WRONG = [
-    Wrong("", "POST", "/translate", {"json": _TEXT}, 401, "key_required"),
-    Wrong("expired", "POST", "/translate", {"json": _TEXT}, 401, "invalid_key"),
-    Wrong("revoked", "POST", "/translate", {"json": _TEXT}, 401, "invalid_key"),
-    Wrong("reader", "POST", "/translate", {"json": _TEXT}, 403, "scope_missing"),
-    Wrong("nightly", "POST", "/attention", {"json": _TEXT}, 403, "scope_missing"),
-    Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "beam_size": 0}}, 422, "invalid_request"),
-    Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "target": "tlh"}}, 422, "unsupported_pair"),
-    Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "text": []}}, 422, "invalid_request"),
-    Wrong("shop", "POST", "/translate", {"content": b"{"}, 415, "unsupported_media_type"),
-    Wrong(
-        "shop",
-        "POST",
-        "/translate",
-        {"content": b"{", "headers": {"Content-Type": "application/json"}},
-        400,
-        "malformed_body",
-    ),
-    Wrong("shop", "GET", "/documents/0123", {}, 404, "document_not_found"),
-    Wrong(
-        "shop", "POST", "/documents", {"files": {"file": ("a.exe", b"MZ")}, "data": PAIR}, 415, "unsupported_document"
-    ),
-    Wrong("shop", "POST", "/libretranslate/translate", {"json": {"q": "Hello."}}, 400, ""),
-    Wrong("", "POST", "/libretranslate/translate", {"json": {"q": "Hello.", **PAIR}}, 400, ""),
-    Wrong("shop", "POST", "/v2/translate", {"json": {"text": ["Hello."]}}, 400, "", DEEPL),
-    Wrong("revoked", "POST", "/v2/translate", {"json": {"text": ["Hello."], "target_lang": "DE"}}, 403, "", DEEPL),
-    Wrong("shop", "GET", "/no/such/path", {}, 404, "not_found"),
-]
-
-
-async def wrong_request(service: Service, user: User, item: Wrong, rng: random.Random) -> object:
-    """A request that is refused, and counts nothing."""
-    sender = service.users[item.user] if item.user else User("nobody")
-    answer = await service.send(sender, item.method, item.path, item.status, item.scheme, **dict(item.request))
-    return answer.json().get("code", "") if item.code else ""
-
-
-async def _its_code(service: Service, user: User, item: Wrong, rng: random.Random) -> object:
-    return item.code
-
-
 async def _nothing(service: Service, user: User, item: Item, rng: random.Random) -> object:
     return None
 
@@ -413,9 +347,9 @@ def _timeless(answer: httpx.Response) -> object:
 
 def _entries_of(events: Sequence[tuple[str, Any]]) -> object:
     """The entries of a stream's texts, in their order; the events themselves if it does not end as it should."""
-    found = {fields["text"]: fields["translation"] for name, fields in events if name == "translation"}
+    by_text = {fields["text"]: fields["translation"] for name, fields in events if name == "translation"}
     ends_well = events[-1][0] == "done" and not any(name == "error" for name, _ in events)
-    return [found[index] for index in sorted(found)] if ends_well else events
+    return [by_text[index] for index in sorted(by_text)] if ends_well else events
 
 
 def _digest(content: bytes) -> str:

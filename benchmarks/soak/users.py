@@ -1,4 +1,4 @@
-"""The users of a soak: their keys, what they were given, and the connections they share."""
+"""The users of a soak: their keys, the usage that they count, and the connections they share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from app.engine.caller import Priority
 ALL_SCOPES: tuple[Scope, ...] = ("translate", "attention", "documents")
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
+DEEPL = "DeepL-Auth-Key"
+"""The scheme of DeepL's keys in the header ``Authorization``."""
+
+PAIR = {"source": "en", "target": "de"}
 
 ATTEMPTS = 30
 """Times that a request is sent until it is answered."""
@@ -28,7 +32,7 @@ ATTEMPTS = 30
 
 @dataclass(eq=False)
 class User:
-    """Somebody with a key.
+    """A caller with a key.
 
     Args:
         name: The name of the key.
@@ -91,9 +95,9 @@ def usage_errors(path: Path, users: Sequence[User]) -> list[str]:
     store = UsageStore(path)
     characters: Counter[str] = Counter()
     requests: Counter[str] = Counter()
-    for one in store.all():
-        characters[one.key] += one.characters
-        requests[one.key] += one.requests
+    for usage in store.all():
+        characters[usage.key] += usage.characters
+        requests[usage.key] += usage.requests
     store.close()
     errors = [
         f"{user.name}: {characters[user.key_id]} characters and {requests[user.key_id]} requests were counted, "
@@ -146,7 +150,7 @@ class Service:
             path: The path.
             expected: The status that is no error.
             scheme: How the key is sent in the header ``Authorization``.
-            request: What else httpx takes.
+            request: Further arguments of httpx.
 
         Raises:
             Refused: Another status was answered, or none.
@@ -165,13 +169,13 @@ class Service:
     async def send_until_answered(self, user: User, method: str, path: str, **request: Any) -> httpx.Response:
         """Send a request that has an id of its client, again and again while the service is busy.
 
-        Only so is it known that it was counted: an earlier one may have been counted, although its client had left.
+        The answer shows that it was counted: an earlier attempt may have been counted without an answer.
 
         Args:
             user: The user.
             method: The method of HTTP.
             path: The path.
-            request: What else httpx takes.
+            request: Further arguments of httpx.
 
         Raises:
             Refused: It is wrong, or was never answered.

@@ -121,7 +121,7 @@ def test_a_translation_complies_if_it_has_the_form_and_not_the_other() -> None:
     told = address_figures("formal", pairs, [answer(text) for text in texts])
     assert (told["formal"], told["informal"], told["not_clear"], told["complies"]) == (1, 1, 2, 25.0)
     assert address_figures(None, pairs, [answer(text) for text in texts])["complies"] is None
-    assert address_figures("formal", pairs, None) == {"told": "formal", "supported": False, "sentences": 4}
+    assert address_figures("formal", pairs, None) == {"requested": "formal", "supported": False, "sentences": 4}
     assert address_in("Kommst du?", "Can you come?") == "informal"
 
 
@@ -233,7 +233,7 @@ def test_tables_show_each_kind_with_its_number_of_sentences(
     figures = json.loads(out.read_text())
     (spans,) = figures["placeholders"]
     assert (spans["sentences"], spans["exactly_once"], spans["placed_by_model"]) == (40, 100.0, 100.0)
-    assert [(row["told"], row["sentences"], row.get("complies")) for row in figures["formality"]] == [
+    assert [(row["requested"], row["sentences"], row.get("complies")) for row in figures["formality"]] == [
         (None, 10, None),
         ("formal", 10, 100.0),
         ("informal", 10, 100.0),
