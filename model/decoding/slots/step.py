@@ -60,8 +60,8 @@ def take_step(model: Transformer, constants: Constants, slots: SlotTensors, full
         model: Computes logits.
         constants: The model's.
         slots: Read and written.
-        full: Whether the step computes what few sentences ask for, too: scores of greedy search, the guard against
-            repeated sequences, required tokens, and the candidates. Their sentences need it from their first step on.
+        full: Whether the step also computes what few sentences need: scores of greedy search, the guard against
+            repeated sequences, and required tokens. A sentence that needs them does so from its first step on.
     """
     num_generated = slots.position + 1 - slots.setting(Setting.NUM_INPUTS).long()
     now = _Progress(
@@ -131,10 +131,6 @@ def _greedy(
     _keep(slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~(closed | forced), ended)
     _keep(slots.pool_cut, ~closed, ended)
     _keep(slots.pool_history, _with_token(slots.history, tokens, now), ended)
-    if full:
-        chosen = tokens.masked_fill(forced, constants.end_id)
-        finished = closed | now.last.unsqueeze(-1)
-        _record(slots, now, slots.sums, chosen, torch.zeros_like(tokens), torch.ones_like(finished), finished)
     return tokens, torch.zeros_like(tokens), ended
 
 
@@ -166,19 +162,11 @@ def _beam(
     sums = best.gather(1, continuing).masked_fill(ends.gather(1, continuing), -math.inf)
     _keep(slots.sums, sums, now.choosing)
 
-    finished = ends | now.last.unsqueeze(-1)
-    leaving = (finished & best.isfinite())[:, :width]
-    pooled = _add_to_pool(
-        slots, now, leaving, best[:, :width], best_tokens[:, :width], parents[:, :width], constants.end_id
-    )
+    leaving = ((ends | now.last.unsqueeze(-1)) & best.isfinite())[:, :width]
+    _add_to_pool(slots, now, leaving, best[:, :width], best_tokens[:, :width], parents[:, :width], constants.end_id)
     done = now.last | _is_done(slots, now, sums[:, 0])
     ended = now.choosing & (failed | done)
     _keep(slots.failed, failed, ended)
-    if full:
-        continues = ~finished & ((~finished).cumsum(-1) <= width) & ~ended.unsqueeze(-1)
-        is_pooled = leaving & (pooled.unsqueeze(1) == width + ranks[:width].unsqueeze(-1)).any(-1)
-        kept = continues | torch.nn.functional.pad(is_pooled, (0, width))
-        _record(slots, now, best, best_tokens, parents, kept, finished)
     own = torch.arange(width, device=best.device)
     return (
         best_tokens.gather(1, continuing),
@@ -189,12 +177,8 @@ def _beam(
 
 def _add_to_pool(
     slots: SlotTensors, now: _Progress, leaving: Tensor, sums: Tensor, tokens: Tensor, parents: Tensor, end_id: int
-) -> Tensor:
-    """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best.
-
-    Returns:
-        Which ones are kept, best first, (N, K): those of the pool count from 0, the candidates from K.
-    """
+) -> None:
+    """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best."""
     width = slots.bucket.width
     closed = tokens == end_id
     cut = now.last.unsqueeze(-1) & (~closed | slots.flag(Setting.FORCE_END).unsqueeze(-1))
@@ -209,16 +193,6 @@ def _add_to_pool(
     _keep(slots.pool_history, _follow(torch.cat([slots.pool_history, new_history], dim=1), kept), now.choosing)
     _keep(slots.num_ended, slots.num_ended + leaving.sum(-1), now.choosing)
     _keep(slots.leader_ended, slots.leader_ended | leaving[:, 0], now.choosing)
-    return kept
-
-
-def _record(
-    slots: SlotTensors, now: _Progress, log_probs: Tensor, tokens: Tensor, rows: Tensor, kept: Tensor, finished: Tensor
-) -> None:
-    """Write the candidates of the step, (N, C) each, where :class:`SlotTensors` has them."""
-    log_probs = log_probs.masked_fill(~now.choosing.unsqueeze(-1), -math.inf)
-    fields = (tokens, log_probs, rows, kept, finished)  # in the order of Considered
-    slots.considered.copy_(torch.stack([field.double() for field in fields], dim=1))
 
 
 def _is_done(slots: SlotTensors, now: _Progress, leaders: Tensor) -> Tensor:
@@ -257,16 +231,16 @@ def _forbid(
 
 def _require(logits: Tensor, allowed: Tensor, slots: SlotTensors, now: _Progress, constants: Constants) -> None:
     """Apply the rules of required tokens; ``allowed`` are their logits where they may come, (N, K, R)."""
-    once_ids = slots.once_ids.unsqueeze(1)  # (N, 1, R)
-    equal = slots.history.unsqueeze(-1) == once_ids.unsqueeze(2)  # (N, K, T, R)
+    required_ids = slots.required_ids.unsqueeze(1)  # (N, 1, R)
+    equal = slots.history.unsqueeze(-1) == required_ids.unsqueeze(2)  # (N, K, T, R)
     present = (equal & _of_answer(slots).unsqueeze(-1)).any(2)
-    missing = (once_ids >= 0) & ~present
+    missing = (required_ids >= 0) & ~present
     num_missing = missing.sum(-1)  # (N, K)
     left = slots.setting(Setting.MAX_NEW_TOKENS) - slots.setting(Setting.FORCE_END) - now.num_generated
     is_tight = (num_missing > 0) & (num_missing == left.unsqueeze(-1))
     logits.masked_fill_(is_tight.unsqueeze(-1), -math.inf)
     logits[..., constants.end_id].masked_fill_(num_missing > 0, -math.inf)
-    # An infinity changes nothing: where ``once_ids`` is -1, the place is that of token 0, which has other rules.
+    # An infinity changes nothing: where ``required_ids`` is -1, the place is that of token 0, which has other rules.
     places = _places(slots)
     logits.scatter_reduce_(2, places, torch.full_like(allowed, math.inf).masked_fill(present, -math.inf), "amin")
     logits.scatter_reduce_(2, places, allowed.masked_fill(~missing, -math.inf), "amax")
@@ -274,7 +248,7 @@ def _require(logits: Tensor, allowed: Tensor, slots: SlotTensors, now: _Progress
 
 def _places(slots: SlotTensors) -> Tensor:
     """Where among the logits the required tokens are, (N, K, R); 0 for those that fill up."""
-    return slots.once_ids.clamp(min=0).unsqueeze(1).expand(-1, slots.bucket.width, -1)
+    return slots.required_ids.clamp(min=0).unsqueeze(1).expand(-1, slots.bucket.width, -1)
 
 
 def _suffixes(slots: SlotTensors) -> Tensor:
