@@ -124,7 +124,7 @@ class ModelInput:
         return replace(self, replacements=[*self.replacements, *symbols])
 
     def moved(self, span: Span) -> Span:
-        """Map a span of original characters, none of which was cut out, to the text."""
+        """Map a span of original characters to the text. None of its characters was cut out."""
         if self.origins is None:
             return span
         start = bisect_left(self.origins, span[0])
@@ -181,13 +181,13 @@ class SentenceReader:
             InvalidPattern: A pattern matches too often.
         """
         spans = find_spans(text, protect)
-        known = self.tokenizer.known_characters
-        if (protect == "none" and not self.capabilities.placeholders) or known.includes(text):
+        characters = self.tokenizer.known_characters
+        if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
             return spans
         # The model does not read bars between cells.
         bars = [] if protect == "none" else single_bars(mask_spans(text, spans))
         blank = blank_spans(text, merge_spans(spans, bars))
-        return merge_spans(spans, unknown_spans(blank, known.__contains__))
+        return merge_spans(spans, unknown_spans(blank, characters.__contains__))
 
     def read(
         self, text: str, start: int, end: int, spans: Sequence[Span], options: TranslationOptions, pair: tuple[str, str]

@@ -74,7 +74,7 @@ class SlotCohort:
 
     @property
     def tensors(self) -> SlotTensors:
-        """The state of its slots, at least one of which has a sentence."""
+        """The state of its slots, if a sentence is in them."""
         assert self._step is not None
         return self._step.tensors
 
@@ -122,7 +122,7 @@ class SlotCohort:
             self._occupants[sentence.key] = _Occupant(sentence, slot, num_steps)
 
     def _bucket_for(self, sentences: Sequence[Sentence]) -> Bucket:
-        """The smallest bucket with room for the sentences, of which there is at least one."""
+        """The smallest bucket with room for the sentences, at least one."""
         return Bucket.for_needs(
             len(sentences),
             self.width,

@@ -66,9 +66,9 @@ class SlotModel:
     Args:
         module: Computes logits.
         vocabulary: Special tokens.
-        longest_target: Tokens the model can produce at all, forced ones and a prefix included.
-        device: Where the model is.
-        policy: The model's way of decoding.
+        longest_target: The most tokens that the model can produce, forced ones and a prefix included.
+        device: The device of the model.
+        policy: The model's decoding policy.
         graphs: Whether steps are captured as CUDA graphs, if the device is a GPU.
         steps_per_call: Steps of a cohort before it checks which sentences are done; by default several on a GPU.
         idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later. By

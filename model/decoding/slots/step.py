@@ -33,9 +33,9 @@ class Constants:
 
     Args:
         end_id: The closing token.
-        never: Tokens that are no part of any translation, on the device.
+        never: Tokens that occur in no translation, on the device.
         renormalise: Whether the probability of forbidden tokens is distributed over the others.
-        may_force_end: Whether the model has sentences end with a closing token that costs nothing.
+        may_force_end: Whether sentences may end with a closing token of log-probability 0.
     """
 
     end_id: int
@@ -196,7 +196,7 @@ def _add_to_pool(
 
 
 def _is_done(slots: SlotTensors, now: _Progress, leaders: Tensor) -> Tensor:
-    """Whether nothing that still runs can change the answer, (N,); ``leaders`` are the best running sums, (N,)."""
+    """Whether no running hypothesis can change the answer, (N,); ``leaders`` are the best running sums, (N,)."""
     full = slots.num_ended >= slots.bucket.width
     beaten = slots.pool_scores[:, -1] >= _scores(leaders.unsqueeze(-1), slots, now).squeeze(-1)
     full_ends = full & (slots.flag(Setting.STOPS_WHEN_FULL) | beaten)
@@ -214,8 +214,8 @@ def _scores(sums: Tensor, slots: SlotTensors, now: _Progress) -> Tensor:
 def _forbid(
     logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, full: bool
 ) -> None:
-    """Set the logits of tokens that may not come to minus infinity."""
-    allowed = logits.gather(2, _places(slots)) if full else None
+    """Set the logits of forbidden tokens to minus infinity."""
+    allowed = logits.gather(2, _required_indices(slots)) if full else None
     logits.index_fill_(-1, constants.never, -math.inf)
     too_short = now.num_generated < slots.setting(Setting.MIN_NEW_TOKENS)
     closing = logits[..., constants.end_id]
@@ -230,7 +230,7 @@ def _forbid(
 
 
 def _require(logits: Tensor, allowed: Tensor, slots: SlotTensors, now: _Progress, constants: Constants) -> None:
-    """Apply the rules of required tokens; ``allowed`` are their logits where they may come, (N, K, R)."""
+    """Apply the rules of required tokens; ``allowed`` are their original logits, (N, K, R)."""
     required_ids = slots.required_ids.unsqueeze(1)  # (N, 1, R)
     equal = slots.history.unsqueeze(-1) == required_ids.unsqueeze(2)  # (N, K, T, R)
     present = (equal & _of_answer(slots).unsqueeze(-1)).any(2)
@@ -240,14 +240,14 @@ def _require(logits: Tensor, allowed: Tensor, slots: SlotTensors, now: _Progress
     is_tight = (num_missing > 0) & (num_missing == left.unsqueeze(-1))
     logits.masked_fill_(is_tight.unsqueeze(-1), -math.inf)
     logits[..., constants.end_id].masked_fill_(num_missing > 0, -math.inf)
-    # An infinity changes nothing: where ``required_ids`` is -1, the place is that of token 0, which has other rules.
-    places = _places(slots)
-    logits.scatter_reduce_(2, places, torch.full_like(allowed, math.inf).masked_fill(present, -math.inf), "amin")
-    logits.scatter_reduce_(2, places, allowed.masked_fill(~missing, -math.inf), "amax")
+    # An infinity changes nothing: where ``required_ids`` is -1, the index is that of token 0, which has other rules.
+    indices = _required_indices(slots)
+    logits.scatter_reduce_(2, indices, torch.full_like(allowed, math.inf).masked_fill(present, -math.inf), "amin")
+    logits.scatter_reduce_(2, indices, allowed.masked_fill(~missing, -math.inf), "amax")
 
 
-def _places(slots: SlotTensors) -> Tensor:
-    """Where among the logits the required tokens are, (N, K, R); 0 for those that fill up."""
+def _required_indices(slots: SlotTensors) -> Tensor:
+    """Indices of the required tokens among the logits, (N, K, R); 0 for padding."""
     return slots.required_ids.clamp(min=0).unsqueeze(1).expand(-1, slots.bucket.width, -1)
 
 
@@ -260,7 +260,7 @@ def _suffixes(slots: SlotTensors) -> Tensor:
 
 
 def _of_answer(slots: SlotTensors) -> Tensor:
-    """True for columns that hold tokens of the answer, those of a prefix included, (N, 1, T)."""
+    """True for columns with tokens of the answer, those of a prefix included, (N, 1, T)."""
     columns = torch.arange(slots.bucket.target, device=slots.position.device)
     first, newest = slots.setting(Setting.ANSWER_COLUMN).view(-1, 1, 1), slots.position.view(-1, 1, 1)
     return (columns >= first) & (columns <= newest)
@@ -277,6 +277,6 @@ def _follow(rows: Tensor, parents: Tensor) -> Tensor:
     return rows.gather(1, parents.unsqueeze(-1).expand(-1, -1, rows.size(-1)))
 
 
-def _keep(tensor: Tensor, value: Tensor, where: Tensor) -> None:
-    """Write ``value`` into the slots where ``where``, (N,), is True."""
-    tensor.copy_(torch.where(where.view(-1, *[1] * (tensor.dim() - 1)), value, tensor))
+def _keep(tensor: Tensor, value: Tensor, mask: Tensor) -> None:
+    """Write ``value`` into the slots in which ``mask``, (N,), is True."""
+    tensor.copy_(torch.where(mask.view(-1, *[1] * (tensor.dim() - 1)), value, tensor))

@@ -14,7 +14,7 @@ from model.text.markup.verification import verify
 
 
 class MarkedUp:
-    """A document whose texts are to be translated.
+    """A document with its texts, which are translated.
 
     Args:
         source: The document.
