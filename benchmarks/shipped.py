@@ -20,7 +20,7 @@ from benchmarks.traffic import SHORT_TOKENS, sentence
 
 if TYPE_CHECKING:
     from model.artifacts.checkpoint import Checkpoint
-    from model.text.tokenizer import Tokenizer
+    from model.text.tokenizer import VersoTokenizer
 
 SPM = "spm.model"
 """File name of the vocabulary, next to CTranslate2's model."""
@@ -51,7 +51,7 @@ def make_shipped(folder: Path) -> int:
     return sum(weight.numel() for weight in checkpoint.weights.values())
 
 
-def shipped_tokenizer() -> Tokenizer:
+def shipped_tokenizer() -> VersoTokenizer:
     """The vocabulary of the shipped translator."""
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.pretrained import PRETRAINED

@@ -1,6 +1,6 @@
 """Verso's translator: a library that translates text, without HTTP.
 
-Names of axes in the shapes given throughout this package:
+Axes of the shapes in this package:
 
 ====  ==========================================
 B     sentences of a batch
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 # Must be set before torch is imported. By default OpenMP threads busy-wait for each other for milliseconds and occupy
-# processors that other threads need, such as the one of the service's event loop; a decoding step of 0.5 ms then takes
-# up to 40 ms. With 1000 spins they sleep after a few microseconds.
+# CPUs that other threads need, such as that of the service's event loop; a decoding step of 0.5 ms then takes up to
+# 40 ms. With 1000 spins they sleep after a few microseconds.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __all__ = ["TranslationOptions", "Translator"]

@@ -15,7 +15,7 @@ def main(argv: list[str] | None = None) -> int:
         argv: Arguments; those of the process by default.
 
     Returns:
-        0, or 1 after an error that standard error names in a line.
+        0, or 1 after an error, which is one line on standard error.
     """
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="python -m model", description=__doc__)

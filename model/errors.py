@@ -17,11 +17,11 @@
     │  ├─ UnsupportedFormality  carries formality, target and the languages it is supported in
     │  ├─ UnknownHead       carries kind, part, number and count
     │  ├─ InvalidOptions    decoding options that contradict each other or exceed a bound
-    │  ├─ InvalidPattern    a pattern of protected spans is wrong or exceeds a bound
+    │  ├─ InvalidPattern    a pattern of protected spans is invalid or exceeds a bound
     │  └─ InvalidMarkup     a document that is not well-formed; carries line and column
     ├─ DecodingError        the model gave no usable hypothesis, for example because of NaN
     ├─ MarkupNotKept        a translated document does not have the markup of its source
-    └─ WorkersFailed        processes that do part of the work cannot go on
+    └─ WorkersFailed        processes that do part of the work cannot continue
 
 Messages contain the given value, the bound, and what to do.
 """
@@ -36,8 +36,8 @@ from model.languages import LanguagePairs
 _Error = TypeVar("_Error", bound=Exception)
 
 
-def restored(kind: type[_Error], arguments: tuple[Any, ...], state: dict[str, Any]) -> _Error:
-    """An error as it was pickled: constructors that write messages are not called again.
+def restore_error(kind: type[_Error], arguments: tuple[Any, ...], state: dict[str, Any]) -> _Error:
+    """Restore a pickled error without its constructor, which writes its message.
 
     Args:
         kind: Its class.
@@ -54,7 +54,7 @@ class ModelError(Exception):
     """The base class of all errors that ``model`` raises on purpose. They can be sent to other processes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restored, (type(self), self.args, self.__dict__)
+        return restore_error, (type(self), self.args, self.__dict__)
 
 
 class ConfigError(ModelError):
@@ -119,18 +119,18 @@ class SeveralSentences(InputError):
     """One sentence was expected and the text has more, or none.
 
     Args:
-        num_sentences: Number of sentences found.
-        needed_by: What takes one sentence.
+        num_sentences: The number of sentences.
+        needed_by: The feature or option that needs one sentence.
     """
 
     def __init__(self, num_sentences: int, needed_by: str = "attention") -> None:
-        held = f"{num_sentences} sentences" if num_sentences else "no sentence with letters"
-        super().__init__(f"The text holds {held} and {needed_by} is defined for one; send one sentence at a time.")
+        content = f"{num_sentences} sentences" if num_sentences else "no sentence with letters"
+        super().__init__(f"The text has {content} and {needed_by} is defined for one; send one sentence at a time.")
         self.num_sentences = num_sentences
 
 
 class InvalidPrefix(InputError):
-    """The translation of a sentence cannot begin with the text given as ``target_prefix``; the message says why."""
+    """The translation of a sentence cannot begin with ``target_prefix``; the message has the reason."""
 
 
 class UnsupportedPair(InputError):
@@ -143,27 +143,28 @@ class UnsupportedPair(InputError):
     """
 
     def __init__(self, source: str | None, target: str | None, pairs: LanguagePairs) -> None:
-        asked = f"source {source!r}, target {target!r}"
-        super().__init__(f"No single loaded pair fits {asked}; name one of: {pairs.describe()}.")
+        super().__init__(
+            f"No single loaded pair fits source {source!r}, target {target!r}; name one of: {pairs.describe()}."
+        )
         self.source = source
         self.target = target
         self.pairs = pairs
 
 
 class UnsupportedFormality(InputError):
-    """A form of address was requested that the model cannot be told in this language.
+    """A form of address was requested that the model does not support in this language.
 
     Args:
         formality: The requested form of address.
         target: The target language.
-        languages: The target languages in which the model can be told.
+        languages: The target languages in which the model supports forms of address.
     """
 
     def __init__(self, formality: str, target: str, languages: Sequence[str]) -> None:
-        known = f"only for translations into {', '.join(languages)}" if languages else "in no language"
+        supported = f"only for translations into {', '.join(languages)}" if languages else "in no language"
         super().__init__(
-            f"formality is {formality!r} for a translation into {target!r}, and this model can be told the form of "
-            f"address {known}; leave formality out."
+            f"formality is {formality!r} for a translation into {target!r}, and this model supports forms of "
+            f"address {supported}; leave formality out."
         )
         self.formality = formality
         self.target = target
@@ -175,9 +176,9 @@ class UnknownHead(InputError):
 
     Args:
         kind: The kind of attention.
-        part: What there is too little of: ``layer`` or ``head``.
-        number: The requested one.
-        count: How many there are.
+        part: ``layer`` or ``head``.
+        number: The requested number of the part.
+        count: The number of these parts.
     """
 
     def __init__(self, kind: str, part: str, number: int, count: int) -> None:
@@ -195,11 +196,11 @@ class InvalidOptions(InputError):
 
 
 class InvalidPattern(InputError):
-    """A pattern of protected spans is wrong or exceeds a bound.
+    """A pattern of protected spans is invalid or exceeds a bound.
 
     Args:
         pattern: The pattern.
-        reason: What is wrong with it, with the bound if there is one.
+        reason: The fault, with the bound if there is one.
     """
 
     def __init__(self, pattern: str, reason: str) -> None:
@@ -211,10 +212,10 @@ class InvalidPattern(InputError):
 
 
 class InvalidMarkup(InputError):
-    """A document is not well-formed, or has what is refused for safety.
+    """A document is not well-formed, or has a construct that is refused for safety.
 
     Args:
-        reason: What is wrong, without a full stop.
+        reason: The fault, without a full stop.
         line: The line of the error, from 1.
         column: The column of the error, from 1.
     """
@@ -234,4 +235,4 @@ class MarkupNotKept(ModelError):
 
 
 class WorkersFailed(ModelError):
-    """Processes that do part of the work (bulk translation, training) cannot go on; the message says why."""
+    """Processes that do part of the work (bulk translation, training) cannot continue; the message has the reason."""

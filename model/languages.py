@@ -1,4 +1,4 @@
-"""Language codes, and the language pairs a model translates."""
+"""Language codes, and the language pairs of a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import langcodes
 from langcodes.tag_parser import LanguageTagError
 
 _MAX_DISTANCE = 5
-"""Largest CLDR distance at which two codes match: ``no`` matches ``nb``, ``nl`` does not match ``de``."""
+"""The largest CLDR distance at which two codes match: ``no`` matches ``nb``, ``nl`` does not match ``de``."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -37,7 +37,7 @@ def plain_code(code: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def english_name(code: str) -> str:
-    """The English name of a language: ``German``, ``Chinese (Simplified)``; a string that is no code as it is."""
+    """The English name of a language, such as ``Chinese (Simplified)``; a string that is not a code is unchanged."""
     standard = standard_code(code)
     return langcodes.Language.get(standard).display_name() if langcodes.tag_is_valid(standard) else code
 
@@ -48,7 +48,7 @@ class LanguagePairs:
 
     Args:
         pairs: (source, target), listed one by one.
-        any_to_any: Languages of which each can be translated into each other. They are not listed in ``pairs``: 200
+        any_to_any: Languages that can all be translated into each other. They are not listed in ``pairs``: 200
             languages have 39,800 pairs.
     """
 
@@ -69,7 +69,7 @@ class LanguagePairs:
 
     @property
     def example(self) -> tuple[str, str]:
-        """One of the pairs; there must be any."""
+        """The first pair; there must be at least one."""
         source, target = self.pairs[0] if self.pairs else self.any_to_any[:2]
         return source, target
 
@@ -102,12 +102,12 @@ class LanguagePairs:
         target_code = closest(target, self.targets) if target is not None else None
         if (source is not None and source_code is None) or (target is not None and target_code is None):
             return []
-        found = [pair for pair in self.pairs if source_code in (None, pair[0]) and target_code in (None, pair[1])]
+        pairs = [pair for pair in self.pairs if source_code in (None, pair[0]) and target_code in (None, pair[1])]
         sources = [code for code in self.any_to_any if source_code in (None, code)]
         targets = [code for code in self.any_to_any if target_code in (None, code)]
-        explicit = set(found)
-        found += [(a, b) for a in sources for b in targets if a != b and (a, b) not in explicit]
-        return found
+        explicit = set(pairs)
+        pairs += [(a, b) for a in sources for b in targets if a != b and (a, b) not in explicit]
+        return pairs
 
     def describe(self, at_most: int = 20) -> str:
         """The pairs for a message: ``en-de, de-en and 3 more``."""
@@ -124,18 +124,18 @@ class LanguagePairs:
 def merge(several: Iterable[LanguagePairs]) -> LanguagePairs:
     """All language pairs of several models, each once; used for messages and language detection only.
 
-    The languages of two any-to-any models cannot be translated from one model to the other. The largest any-to-any
-    group is therefore kept as it is, and the additional pairs of the other groups are listed one by one.
+    No model translates between the groups of two any-to-any models. The largest group is therefore kept, and the
+    additional pairs of the other groups are listed one by one.
     """
     several = list(several)
     largest = max((pairs.any_to_any for pairs in several), key=len, default=())
     members = set(largest)
-    found: dict[tuple[str, str], None] = {}
+    merged: dict[tuple[str, str], None] = {}
     for pairs in several:
-        found.update(dict.fromkeys(pairs.pairs))
+        merged.update(dict.fromkeys(pairs.pairs))
         if not members.issuperset(pairs.any_to_any):
-            found.update(dict.fromkeys(itertools.permutations(pairs.any_to_any, 2)))
-    return LanguagePairs(tuple(pair for pair in found if not members.issuperset(pair)), largest)
+            merged.update(dict.fromkeys(itertools.permutations(pairs.any_to_any, 2)))
+    return LanguagePairs(tuple(pair for pair in merged if not members.issuperset(pair)), largest)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -146,15 +146,15 @@ def closest(code: str, supported: tuple[str, ...]) -> str | None:
         code: The requested code in any spelling: ``EN``, ``en-US``, ``eng``, ``eng_Latn``, ``zh-TW``.
         supported: Codes to choose from, in their own spelling.
     """
-    asked = standard_code(code)
+    standard = standard_code(code)
     by_code = {standard_code(own): own for own in reversed(supported)}
-    if asked in by_code:
-        return by_code[asked]
-    if not langcodes.tag_is_valid(asked):
+    if standard in by_code:
+        return by_code[standard]
+    if not langcodes.tag_is_valid(standard):
         return None
-    match, distance = langcodes.closest_match(asked, list(by_code), max_distance=_MAX_DISTANCE)
+    match, distance = langcodes.closest_match(standard, list(by_code), max_distance=_MAX_DISTANCE)
     if distance <= _MAX_DISTANCE:
         return by_code.get(match)
     # ko for ko-Hang: if only one variety of a language is supported, it is the match.
-    members = [own for own in supported if plain_code(own) == plain_code(asked)]
-    return members[0] if len(members) == 1 and "-" not in asked else None
+    members = [own for own in supported if plain_code(own) == plain_code(standard)]
+    return members[0] if len(members) == 1 and "-" not in standard else None

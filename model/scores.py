@@ -1,11 +1,11 @@
-"""How good translations are: BLEU and chrF (library sacrebleu), and how many are right to the letter."""
+"""Scores of translations: BLEU and chrF (library sacrebleu), and the share of exact matches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,9 @@ class Score:
     Args:
         bleu: sacreBLEU, 0 to 100.
         chrf: chrF2, 0 to 100.
-        bleu_signature: How BLEU was computed, so that others can compare.
-        chrf_signature: How chrF was computed.
-        num_sentences: Sentences scored.
+        bleu_signature: The signature of BLEU, so that others can compare.
+        chrf_signature: The signature of chrF.
+        num_sentences: Number of sentences.
     """
 
     bleu: float
@@ -35,10 +35,10 @@ def score(
     Args:
         hypotheses: Translations.
         references: One reference for each, in the same order.
-        tokenize: How BLEU cuts text: ``13a`` into words, ``char`` into characters.
-        lowercase: Whether capitals and small letters are the same.
+        tokenize: The units of BLEU: ``13a`` for words, ``char`` for characters.
+        lowercase: Whether case is ignored.
     """
-    from sacrebleu.metrics import BLEU, CHRF  # plots of training runs need none of it
+    from sacrebleu.metrics import BLEU, CHRF  # plots of training runs do not need it
 
     bleu, chrf = BLEU(tokenize=tokenize, lowercase=lowercase), CHRF(lowercase=lowercase)
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)]).score
@@ -62,23 +62,23 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     ]
 
 
-def bleu_units(tokenizer: TextTokenizer) -> str:
-    """What BLEU is to compare for a vocabulary: characters or words, as :func:`score` takes it.
+def bleu_units(tokenizer: Tokenizer) -> str:
+    """The units of BLEU for a vocabulary, as an argument of :func:`score`: characters or words.
 
-    A character model's lines may be one word each. They have no pairs of words to compare, and their BLEU over words
-    would be 0, however right they are.
+    The lines of a character model may be single words. They have no pairs of words to compare, so their BLEU over words
+    would be 0, however good they are.
     """
-    return "char" if isinstance(tokenizer, Tokenizer) and tokenizer.is_char else "13a"
+    return "char" if isinstance(tokenizer, VersoTokenizer) and tokenizer.is_char else "13a"
 
 
 def exact_share(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The percentage of translations that are their reference to the letter."""
-    right = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
-    return 100.0 * right / max(1, len(references))
+    """The percentage of translations that equal their reference."""
+    num_exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return 100.0 * num_exact / max(1, len(references))
 
 
 def bleu_keys(row: Mapping[str, float | None]) -> list[str]:
-    """The keys of an evaluation of a training run that hold the BLEU of a direction.
+    """The keys of an evaluation of a training run that have the BLEU of a direction.
 
     Args:
         row: Scores by key. ``bleu_en-de`` is the mean over the held-out corpora; ``bleu_en-de/NAME``, of one of several
@@ -88,6 +88,6 @@ def bleu_keys(row: Mapping[str, float | None]) -> list[str]:
 
 
 def mean_bleu(row: Mapping[str, float | None]) -> float | None:
-    """The mean of the directions' BLEU in an evaluation; None if it holds none."""
+    """The mean of the directions' BLEU in an evaluation; None if it has none."""
     scores = [value for key in bleu_keys(row) if (value := row[key]) is not None]
     return sum(scores) / len(scores) if scores else None

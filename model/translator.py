@@ -43,7 +43,7 @@ from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
 from model.process.progress import Progress, no_progress
 from model.process.threads import available_threads
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.confidence import Evidence
 from model.translation.evidence import collect_evidence
@@ -70,7 +70,7 @@ _SLOT_LENGTHS = (16, 32, 64, 128)
 def _policy(bundle: Bundle, capabilities: Capabilities) -> DecodingPolicy:
     """The model's way of decoding, without single bytes if words with unknown characters are placeholders."""
     policy, tokenizer = bundle.manifest.policy, bundle.tokenizer
-    if not capabilities.placeholders or not isinstance(tokenizer, Tokenizer):
+    if not capabilities.placeholders or not isinstance(tokenizer, VersoTokenizer):
         return policy
     return replace(policy, forbidden=(*policy.suppressed_ids(tokenizer.never_generated), *tokenizer.byte_ids))
 

@@ -13,7 +13,7 @@ import yaml
 
 from model.errors import DataError
 from model.process.files import file_digest
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.training.corpus import Pair, read_lines, read_parallel, unseen, write_lines, write_parallel
 from model.training.settings import CorpusSettings, TrainingSettings
 from model.translator import Translator
@@ -241,7 +241,7 @@ def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_o
         assert start(vocabulary.run, vocabulary.add_arguments, *arguments) == 0
         found.append((tmp_path / name).read_bytes())
     assert found[0] == found[1]
-    tokenizer = Tokenizer.load(tmp_path / "one.model")
+    tokenizer = VersoTokenizer.load(tmp_path / "one.model")
     for character, is_learned in {"€": True, "é": True, ".": True, "ź": False, "=": False, "{": False}.items():
         assert tokenizer.decode(tokenizer.encode_target(character)) == character
         assert set(tokenizer.encode_target(character)).isdisjoint(tokenizer.byte_ids) == is_learned, character

@@ -38,7 +38,7 @@ class SentenceKey(NamedTuple):
         options: How it is decoded.
         forced_ids: The forced tokens at the start of its translation.
         prefix_ids: The tokens that its translation begins with.
-        once_ids: The tokens that its translation holds once each.
+        required_ids: The tokens that its translation holds once each.
         source: Its tokens, four bytes each.
     """
 
@@ -46,7 +46,7 @@ class SentenceKey(NamedTuple):
     options: DecodingOptions
     forced_ids: tuple[int, ...]
     prefix_ids: tuple[int, ...]
-    once_ids: tuple[int, ...]
+    required_ids: tuple[int, ...]
     source: bytes
 
     @classmethod
@@ -57,7 +57,7 @@ class SentenceKey(NamedTuple):
             request.options,
             request.forced_ids,
             request.prefix_ids,
-            request.once_ids,
+            request.required_ids,
             _packed(request.source_ids),
         )
 
@@ -126,7 +126,7 @@ class TranslationCache:
         """
         if key.options.return_search:
             return
-        key_bytes = len(key.source) + _ID_BYTES * (len(key.prefix_ids) + len(key.once_ids))
+        key_bytes = len(key.source) + _ID_BYTES * (len(key.prefix_ids) + len(key.required_ids))
         entry = _PackedHypothesis.of(hypothesis, _ENTRY_BYTES + key_bytes)
         if entry.num_bytes <= self._entries.maxsize:
             self._entries[key._replace(options=self._shared(key.options))] = entry

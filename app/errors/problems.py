@@ -81,7 +81,7 @@ class ServiceError(Exception):
             PROBLEMS[cls] = ProblemRow(code, status, title, show_detail, retry_after, challenge)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return model_errors.restored, (type(self), self.args, self.__dict__)
+        return model_errors.restore_error, (type(self), self.args, self.__dict__)
 
 
 class SettingsError(Exception):

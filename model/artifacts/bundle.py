@@ -40,7 +40,7 @@ from model.network.transformer import Transformer
 from model.process.devices import cuda_obstacle, gpu_obstacle, multiplies_bfloat16
 from model.process.files import file_digest
 from model.text.hf_tokenizers import restore_tokenizer
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Bundle:
     """
 
     network: LoadedNetwork
-    tokenizer: TextTokenizer
+    tokenizer: Tokenizer
     manifest: Manifest
     device: torch.device
     sha256: str
@@ -78,7 +78,7 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest.from_json(_read_manifest(path).decode("utf-8", errors="replace"))
 
 
-def read_tokenizer(path: Path) -> tuple[Manifest, TextTokenizer]:
+def read_tokenizer(path: Path) -> tuple[Manifest, Tokenizer]:
     """The manifest of a bundle and its vocabulary, without the model; no code of the bundle runs.
 
     Raises:
@@ -207,7 +207,7 @@ MIN_SHORTLIST_BYTES = 16 * 2**20
 
 
 def _read_shortlist(
-    manifest: Manifest, tokenizer: TextTokenizer, content: bytes | None, max_bytes: int
+    manifest: Manifest, tokenizer: Tokenizer, content: bytes | None, max_bytes: int
 ) -> Shortlist | None:
     """The vocabulary shortlist among a bundle's files, or None.
 

@@ -17,7 +17,7 @@ from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.process.files import atomic_write
 from model.text.hf_tokenizers import own_files, restore_tokenizer
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 
 FORMAT_VERSION = 1
 
@@ -39,7 +39,7 @@ class Checkpoint:
 
     config: ModelConfig
     weights: dict[str, Tensor]
-    tokenizer: TextTokenizer
+    tokenizer: Tokenizer
     facts: dict[str, Any]
     progress: dict[str, Any]
     files: dict[str, bytes] | None = None
@@ -50,13 +50,13 @@ class Checkpoint:
         return own_files(self.own_tokenizer) if self.files is None else self.files
 
     @property
-    def own_tokenizer(self) -> Tokenizer:
+    def own_tokenizer(self) -> VersoTokenizer:
         """The tokenizer, if a training run learned it.
 
         Raises:
             ArtifactError: It is an imported model's.
         """
-        if not isinstance(self.tokenizer, Tokenizer):
+        if not isinstance(self.tokenizer, VersoTokenizer):
             raise ArtifactError("This needs a checkpoint with a vocabulary of our own; this one began as an import.")
         return self.tokenizer
 
@@ -112,7 +112,7 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
         "facts": checkpoint.facts,
         "progress": checkpoint.progress,
     }
-    if isinstance(checkpoint.tokenizer, Tokenizer):
+    if isinstance(checkpoint.tokenizer, VersoTokenizer):
         content["tokenizer"] = checkpoint.tokenizer.model_proto
         if checkpoint.tokenizer.target_proto is not None:
             content["target_tokenizer"] = checkpoint.tokenizer.target_proto
@@ -162,7 +162,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             tokenizer=(
                 restore_tokenizer(content["facts"]["tokenizer"], content["vocabulary"])
                 if "vocabulary" in content
-                else Tokenizer(content["tokenizer"], content.get("target_tokenizer"))
+                else VersoTokenizer(content["tokenizer"], content.get("target_tokenizer"))
             ),
             facts=content["facts"],
             progress=content["progress"],

@@ -20,7 +20,7 @@ from model.errors import ArtifactError
 from model.network.padding import pad
 from model.network.transformer import Transformer
 from model.process.progress import Progress
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 
 LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.1, "int8": 0.25}
 """Largest root-mean-square (float32: largest) difference of logits from the eager float32 model."""
@@ -69,7 +69,7 @@ class Comparison:
 def compare(
     eager: Transformer,
     module: Transformer,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     manifest: Manifest,
     sample: Sequence[tuple[str, str]],
     languages: Sequence[str],
@@ -157,7 +157,7 @@ def _compare_logits(
 
 def _decode(
     model: Transformer,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     sources: Sequence[list[int]],
     forced_ids: tuple[int, ...],
     manifest: Manifest,
@@ -198,7 +198,7 @@ def _is_tie(
     forced_ids: tuple[int, ...],
     expected: list[int],
     found: list[int],
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
 ) -> bool:
     """Whether the first token that differs was decided by less than :data:`TIE_MARGIN`."""
     expected, found = [*expected, tokenizer.end_id], [*found, tokenizer.end_id]

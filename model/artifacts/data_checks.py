@@ -11,11 +11,11 @@ from model.artifacts.manifest import Manifest
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.text.symbols import NUM_PLACEHOLDERS
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.capabilities import Capabilities
 
 
-def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
+def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
     """Refuse a manifest or a vocabulary in data form that contradicts the architecture.
 
     Raises:
@@ -41,7 +41,7 @@ def check_data(manifest: Manifest, tokenizer: TextTokenizer) -> None:
             f"{sizes[1]} tokens."
         )
     # Vocabularies of other projects may be smaller than their models; their tokenizers write such tokens as unknown.
-    if isinstance(tokenizer, Tokenizer) and (tokenizer.vocab_size, tokenizer.target_vocab_size) != sizes:
+    if isinstance(tokenizer, VersoTokenizer) and (tokenizer.vocab_size, tokenizer.target_vocab_size) != sizes:
         raise ArtifactError(
             f"The bundle's vocabularies have {tokenizer.vocab_size} and {tokenizer.target_vocab_size} tokens; its "
             f"model has {sizes[0]} and {sizes[1]}."
@@ -71,7 +71,7 @@ def _check_fields(manifest: Manifest) -> None:
         raise ArtifactError(f"The bundle has {placeholders} placeholders; it may have {NUM_PLACEHOLDERS}.")
 
 
-def _check_languages(manifest: Manifest, tokenizer: TextTokenizer, sizes: tuple[int, int]) -> None:
+def _check_languages(manifest: Manifest, tokenizer: Tokenizer, sizes: tuple[int, int]) -> None:
     """Refuse languages that the vocabulary or the model has no token for.
 
     Raises:

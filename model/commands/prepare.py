@@ -13,7 +13,7 @@ from model.commands.models import device_of, say, with_progress
 from model.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from model.text.tokenizer import Tokenizer
+    from model.text.tokenizer import VersoTokenizer
     from model.training.corpus import Pair
     from model.training.defaults import FittingSettings, Hardware
     from model.training.preparation import Prepared
@@ -204,7 +204,7 @@ def _report(prepared: Prepared, languages: tuple[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _measured(folder: Path, tokenizer: Tokenizer, pairs: list[Pair], device: str) -> float:
+def _measured(folder: Path, tokenizer: VersoTokenizer, pairs: list[Pair], device: str) -> float:
     """Target tokens a second of one process."""
     from model.training.settings import TrainingSettings
     from model.training.speed import measured_tokens_per_s

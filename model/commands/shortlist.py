@@ -7,7 +7,7 @@ from pathlib import Path
 
 from model.commands.models import say, with_progress
 from model.errors import ArtifactError, ConfigError
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 from model.training.shortlist import ShortlistSettings
 
 _DEFAULTS = ShortlistSettings()
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"--model is the checkpoint {arguments.model}; export it first, or write an .npz file.")
         checkpoint = load_checkpoint(arguments.model)
         manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, "float32")
-        tokenizer: TextTokenizer = checkpoint.tokenizer
+        tokenizer: Tokenizer = checkpoint.tokenizer
     else:
         manifest, tokenizer = read_tokenizer(arguments.model)
     settings = TrainingSettings.load(arguments.config)

@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Learn or show."""
-    from model.text.tokenizer import Tokenizer
+    from model.text.tokenizer import VersoTokenizer
     from model.text.tokenizer_training import learn_tokenizer
     from model.training.corpus import read_lines
 
     if arguments.show is not None:
-        tokenizer = Tokenizer.load(arguments.tokenizer)
+        tokenizer = VersoTokenizer.load(arguments.tokenizer)
         ids, spans = tokenizer.encode_with_offsets(arguments.show, arguments.target)
         for token_id, piece, (start, end) in zip(ids, tokenizer.pieces(ids), spans, strict=True):
             print(f"{token_id:>6}  {start:>4}-{end:<4}  {piece}")

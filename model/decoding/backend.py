@@ -1,18 +1,19 @@
-"""The back-ends that decode, and the one place where the back-end of a model is chosen.
+"""The back-ends, and the choice of one for a model.
 
-There are three, and all give the same answers but for rounding:
+There are three, whose answers are equal up to rounding:
 
 - ``slots``: CUDA graphs over a fixed number of slots, on GPUs;
-- ``native``: the compiled C++ library, on x86 and ARM processors;
+- ``native``: the compiled C++ library, on x86 and ARM CPUs;
 - ``eager``: torch, step by step, everywhere.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -33,7 +34,7 @@ from model.decoding.slots.step import has_slot_step
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.process.memory import available_bytes
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 
 logger = logging.getLogger("model.native")
 
@@ -43,65 +44,59 @@ _MAX_ROWS = 256
 
 _MAX_SLOT_ROWS = 4096
 _SLOT_MEMORY_SHARE = 1 / 4
-_COLUMNS_OF_A_ROW = 192
+_COLUMNS_PER_ROW = 192
 """Source and target columns of a row, for a sentence of 64 tokens."""
 _COPIES = 2
 _LOGITS_COPIES = 4
-"""Of keys and values while sentences move to other slots; of logits, which are float32."""
+"""Copies of keys and values while sentences move to other slots; copies of logits, which are float32."""
 
 _NATIVE_ROWS_PER_THREAD = 128
 _NATIVE_GREEDY_ROWS_PER_THREAD = 48
-"""More sentences would drive each other's keys and values out of the processor's caches; the rows of a beam share
-those of the source."""
-
-NATIVE_PRECISIONS = ("float32", "bfloat16", "int8")
-"""Precisions of bundles that the compiled library can decode."""
+"""More sentences would evict each other's keys and values from the CPU's caches; the rows of a beam share those of the
+source."""
 
 
-class Backend(Protocol):
-    """What decodes the sentences of one model."""
+class Backend(ABC):
+    """Decodes the sentences of one model."""
 
-    @property
-    def name(self) -> BackendName:
-        """Its short name."""
-        ...
+    name: BackendName
+    """The name of the kind of back-end."""
 
-    @property
-    def reason(self) -> str:
-        """Why it was chosen and not a faster one, as a clause that may follow its name."""
-        ...
+    reason: str
+    """Why it was chosen and not a faster one, as a clause that may follow its name."""
 
     @property
     def warm_up_batches(self) -> tuple[int, ...]:
-        """Numbers of sentences to decode together before the first request comes."""
-        ...
+        """Numbers of sentences to decode together before the first request arrives."""
+        return (1, 2, 8)
 
     @property
     def graphs(self) -> Graphs | None:
         """The CUDA graphs of its steps, or why there are none; None for a back-end that never has any."""
-        ...
+        return None
 
     @property
     def steps_per_call(self) -> int:
         """Steps that a call of a cohort's ``step`` takes, if their number is fixed; 1 otherwise."""
-        ...
+        return 1
 
+    @abstractmethod
     def max_rows(self, width: int) -> int:
         """Rows beyond which a larger batch of this beam width is no faster.
 
         Args:
             width: Rows of each sentence.
         """
-        ...
 
+    @abstractmethod
     def cohort(self, width: int) -> Cohort:
         """An empty cohort.
 
         Args:
             width: Rows of each sentence.
         """
-        ...
 
+    @abstractmethod
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The cross-attention weights of the last decoder layer, averaged over its heads.
 
@@ -112,10 +107,10 @@ class Backend(Protocol):
         Returns:
             For each sentence (T, S), float32 on the CPU: row t belongs to the choice of the token after ``targets[t]``.
         """
-        ...
 
+    @abstractmethod
     def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
-        """The logits after each token of given targets. They are made while they are read: one by one they need little.
+        """The logits after each token of given targets, computed as they are read, so that few are in memory.
 
         Args:
             sources: Token ids of each sentence, markers included.
@@ -124,26 +119,25 @@ class Backend(Protocol):
         Returns:
             For each sentence (T, V), float32 on the model's device: row t scores the token after ``targets[t]``.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class ModelToDecode:
-    """What every back-end needs to know of a model.
+    """A model, as every back-end needs it.
 
     Args:
         module: The network, scripted or not.
         vocabulary: Special tokens.
-        policy: The model's way of decoding.
+        policy: The model's decoding policy.
         architecture: The fields of :class:`model.network.config.ModelConfig`.
-        precision: What its weights and products are kept in.
-        longest_target: Tokens the model can produce at all, forced ones included.
-        device: Where it lives.
-        shortlist: What sentences choose their tokens from, if that is not the whole vocabulary.
+        precision: The precision of its weights and products.
+        longest_target: The most tokens that the model can produce, forced ones included.
+        device: The device that it is on.
+        shortlist: The tokens that sentences choose from, if not the whole vocabulary.
     """
 
     module: Transformer
-    vocabulary: TextTokenizer
+    vocabulary: Tokenizer
     policy: DecodingPolicy
     architecture: Mapping[str, Any]
     precision: str
@@ -154,30 +148,27 @@ class ModelToDecode:
     @property
     def row_bytes(self) -> int:
         """Memory of a row in slots, with the copies that are made of its keys, values and logits."""
-        of_column = 2 * int(self.architecture["decoder_layers"]) * int(self.architecture["d_model"])
-        bytes_each = 2 if self.precision in ("float16", "bfloat16") else 4
-        logits = 4 * int(self.architecture["target_vocab_size"])
-        return _COPIES * _COLUMNS_OF_A_ROW * of_column * bytes_each + _LOGITS_COPIES * logits
+        numbers_per_column = 2 * int(self.architecture["decoder_layers"]) * int(self.architecture["d_model"])
+        bytes_per_number = 2 if self.precision in ("float16", "bfloat16") else 4
+        logits_bytes = 4 * int(self.architecture["target_vocab_size"])
+        return _COPIES * _COLUMNS_PER_ROW * numbers_per_column * bytes_per_number + _LOGITS_COPIES * logits_bytes
 
 
 @dataclass(frozen=True, eq=False)
-class NativeBackend:
-    """The compiled library; see :class:`Backend`. It keeps nothing of torch's network: ``packed`` has the weights."""
+class NativeBackend(Backend):
+    """The compiled library. It keeps no reference to torch's network: ``packed`` has the weights."""
 
     packed: NativeModel
-    vocabulary: TextTokenizer
+    vocabulary: Tokenizer
     policy: DecodingPolicy
     longest_target: int
     reason: str
     name: BackendName = "native"
-    warm_up_batches: tuple[int, ...] = (1, 2, 8)
-    graphs: Graphs | None = None
-    steps_per_call: int = 1
 
     def max_rows(self, width: int) -> int:
         """Rows beyond which a larger batch is no faster."""
-        each = _NATIVE_GREEDY_ROWS_PER_THREAD if width == 1 else _NATIVE_ROWS_PER_THREAD
-        return each * max(2, torch.get_num_threads())
+        rows_per_thread = _NATIVE_GREEDY_ROWS_PER_THREAD if width == 1 else _NATIVE_ROWS_PER_THREAD
+        return rows_per_thread * max(2, torch.get_num_threads())
 
     def cohort(self, width: int) -> Cohort:
         """An empty cohort."""
@@ -193,8 +184,8 @@ class NativeBackend:
 
 
 @dataclass(frozen=True, eq=False)
-class _TorchBackend:
-    """What the back-ends share that keep torch's network; see :class:`Backend`."""
+class _TorchBackend(Backend):
+    """The common part of the back-ends that compute with torch's network."""
 
     model: ModelToDecode
     reason: str
@@ -213,15 +204,15 @@ class _TorchBackend:
 
 @dataclass(frozen=True, eq=False)
 class SlotBackend(_TorchBackend):
-    """Slots and CUDA graphs; see :class:`Backend`."""
+    """Slots and CUDA graphs."""
 
     slots: SlotModel
     name: BackendName = "slots"
 
     @property
     def warm_up_batches(self) -> tuple[int, ...]:
-        """Numbers of sentences to decode together before the first request comes."""
-        # Every size that is common has a graph of its own to be captured.
+        """Numbers of sentences to decode together before the first request arrives."""
+        # Each common size has a graph of its own, which is captured when it is first used.
         return (1, 2, 4, 8, 16, 32) if self.graphs.are_on else (1, 2, 8)
 
     @property
@@ -248,12 +239,9 @@ class SlotBackend(_TorchBackend):
 
 @dataclass(frozen=True, eq=False)
 class EagerBackend(_TorchBackend):
-    """Torch, one step after the other; see :class:`Backend`."""
+    """Torch, step by step."""
 
     name: BackendName = "eager"
-    warm_up_batches: tuple[int, ...] = (1, 2, 8)
-    graphs: Graphs | None = None
-    steps_per_call: int = 1
 
     def max_rows(self, width: int) -> int:
         """Rows beyond which a larger batch is no faster."""
@@ -270,7 +258,7 @@ class EagerBackend(_TorchBackend):
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """Which back-end suits a model.
+    """The choice of a back-end for a model.
 
     Args:
         name: The back-end.
@@ -293,21 +281,25 @@ def preferred_backend(
     """The fastest back-end that can decode a model here. The model need not be loaded.
 
     Args:
-        architecture: The fields of its :class:`model.network.config.ModelConfig`; None if they are not known, and
+        architecture: The fields of its :class:`model.network.config.ModelConfig`; None if they are not known: then
             every back-end is taken to support them.
-        precision: What its weights and products are kept in.
-        device: Where it is, or would be.
+        precision: The precision of its bundle.
+        device: The device that it is on, or would be on.
         native: Whether the compiled library may be used.
         slots: Whether to decode in slots: None means on GPUs only, True on any device.
         has_slots: Whether its bundle has what slots need.
     """
-    why_no_slots = _why_no_slots(device, slots, has_slots)
-    if why_no_slots is None:
-        return BackendChoice("slots", "asked for" if slots else "the fastest on a GPU")
-    why_no_native = "slots were asked for" if slots else _why_no_native(architecture, precision, device, native)
-    if why_no_native is None:
-        return BackendChoice("native", "the fastest on this processor")
-    return BackendChoice("eager", f"not slots, because {why_no_slots}; not native, because {why_no_native}")
+    not_slots = _reason_not_slots(device, slots, has_slots)
+    if not_slots is None:
+        return BackendChoice("slots", "requested" if slots else "the fastest on a GPU")
+    config = None if architecture is None else ModelConfig.from_dict(architecture)
+    if slots:
+        not_native: str | None = "slots were requested"
+    else:
+        not_native = reason_not_native(config, precision, device) if native else "it is switched off"
+    if not_native is None:
+        return BackendChoice("native", "the fastest on this CPU")
+    return BackendChoice("eager", f"not slots, because {not_slots}; not native, because {not_native}")
 
 
 def choose_backend(
@@ -324,11 +316,11 @@ def choose_backend(
         model: The model.
         native: Whether the compiled library may be used.
         slots: Whether to decode in slots: None means on GPUs only, True on any device.
-        isa: The instruction set of the compiled library: its name, ``auto``, or None for what ``VERSO_ISA`` says.
+        isa: The instruction set of the compiled library: its name, ``auto``, or None for that of ``VERSO_ISA``.
         graphs: Whether slots on a GPU may have CUDA graphs.
 
     Raises:
-        DeviceError: The compiled library decodes, and this processor cannot run the instruction set.
+        DeviceError: The compiled library decodes, and this CPU cannot run the instruction set.
     """
     choice = preferred_backend(
         model.architecture,
@@ -354,7 +346,8 @@ def choose_backend(
     return EagerBackend(model, choice.reason)
 
 
-def _why_no_slots(device: torch.device, slots: bool | None, has_slots: bool) -> str | None:
+def _reason_not_slots(device: torch.device, slots: bool | None, has_slots: bool) -> str | None:
+    """Why a model cannot decode in slots; None if it can."""
     if slots is False:
         return "they are switched off"
     if slots is None and device.type != "cuda":
@@ -362,16 +355,3 @@ def _why_no_slots(device: torch.device, slots: bool | None, has_slots: bool) -> 
     if not has_slots:
         return "the bundle was exported before there were slots; export it again"
     return None
-
-
-def _why_no_native(
-    architecture: Mapping[str, Any] | None, precision: str, device: torch.device, native: bool
-) -> str | None:
-    if not native:
-        return "it is switched off"
-    if device.type != "cpu":
-        return "the model is not on the CPU"
-    if precision not in NATIVE_PRECISIONS:
-        known = f"{', '.join(NATIVE_PRECISIONS[:-1])} or {NATIVE_PRECISIONS[-1]}"
-        return f"it computes in {known}, and the bundle is in {precision}"
-    return reason_not_native(None if architecture is None else ModelConfig.from_dict(architecture))

@@ -1,4 +1,4 @@
-"""Decode a given list of sentences, offline: the cohort is kept filled until all are done."""
+"""Decoding a list of sentences offline: the cohort stays filled until all are done."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ def decode_all(
     """Decode sentences, those of similar length together, longest first.
 
     Args:
-        make_cohort: Gives an empty cohort of a width.
+        make_cohort: Makes an empty cohort of a width.
         requests: Sentences with distinct keys; those of one width share a cohort.
-        max_batch_tokens: Bound of rows times longest source; one sentence may exceed it alone.
+        max_batch_tokens: Bound of rows times longest source; a sentence that decodes alone may exceed it.
         max_rows: Bound of rows (sentences times beam size).
 
     Yields:
         Each sentence's outcome as it finishes, in no particular order.
     """
     for width in sorted({request.options.width for request in requests}):
-        waiting = sorted(
+        queued = sorted(
             (request for request in requests if request.options.width == width),
             key=lambda request: len(request.source_ids),
         )
         cohort = make_cohort(width)
-        while waiting or cohort.num_sentences:
-            longest = max(cohort.longest_source, len(waiting[-1].source_ids) if waiting else 0)
+        while queued or cohort.num_sentences:
+            longest = max(cohort.longest_source, len(queued[-1].source_ids) if queued else 0)
             room = max(1, min(max_batch_tokens // (longest * width), max_rows // width))
             free = room - cohort.num_sentences
-            # Several at a time: each call of join copies the caches of the sentences that decode already.
-            if waiting and (free >= max(1, room // 4) or not cohort.num_sentences):
-                joining = waiting[-free:][::-1]
-                del waiting[-free:]
+            # Several join at once: each join copies the caches of the sentences that already decode.
+            if queued and (free >= max(1, room // 4) or not cohort.num_sentences):
+                joining = queued[-free:][::-1]
+                del queued[-free:]
                 yield from cohort.join(joining)
             yield from cohort.step()
 
@@ -58,10 +58,10 @@ def decode_in_order(
     """Decode sentences.
 
     Args:
-        make_cohort: Gives an empty cohort of a width.
+        make_cohort: Makes an empty cohort of a width.
         requests: The sentences; their keys are ignored.
-        label: For the progress bar.
-        progress: Sees each sentence finish.
+        label: The label of the progress bar.
+        progress: Called as each sentence finishes.
         max_batch_tokens: As for :func:`decode_all`.
         max_rows: As for :func:`decode_all`.
 

@@ -1,4 +1,4 @@
-"""A cohort: the sentences that decode together. They join, step and leave, and none waits for a longer one."""
+"""A cohort: sentences that decode together. They join, step and leave, and none waits for a longer one."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Cohort(Protocol):
 
     @property
     def num_rows(self) -> int:
-        """Rows they may take, N * K."""
+        """Rows of these sentences, N * K."""
         ...
 
     @property
     def keys(self) -> list[int]:
-        """The sentences' keys, in the order they joined."""
+        """The sentences' keys."""
         ...
 
     @property
@@ -40,10 +40,10 @@ class Cohort(Protocol):
         """Add sentences.
 
         Args:
-            requests: New sentences, with keys no sentence of the cohort has, all of this cohort's width.
+            requests: New sentences of this cohort's width, whose keys no sentence of the cohort has.
 
         Returns:
-            Those that are finished already.
+            Sentences that are already finished.
         """
         ...
 

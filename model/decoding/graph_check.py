@@ -1,4 +1,4 @@
-"""Whether a model's CUDA graphs compute what its launched steps compute, also after memory around them has changed."""
+"""The check that CUDA graphs compute the same as launched steps, also after memory around them has changed."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ from model.process.memory import available_bytes
 logger = logging.getLogger("model.graphs")
 
 _NUM_STEPS = 8
-"""Steps of each sentence. Its first tokens are given, so that rounding cannot change what is fed; the last step chooses
-one."""
+"""Steps of each sentence. All tokens but the last are given, so that rounding cannot change the inputs."""
 
 _TOLERANCE = 0.02
-"""Largest difference, as a share of the largest value. Graphs of the same kernels differ by nothing."""
+"""The largest difference, as a share of the largest value. Graphs of the same kernels differ by nothing."""
 
 _ALIKE = 0.75
-"""Share of the chosen tokens that are equal at least: of two close ones, rounding may choose the other."""
+"""The smallest share of chosen tokens that are equal: of two close tokens, rounding may choose either."""
 
 _BLOCK = 2**22
 _MAX_BLOCKS = 32
-"""Free memory is filled with so many tensors of so many float32 values, or with half of it."""
+"""Free memory is filled with at most this number of tensors, each with ``_BLOCK`` float32 values."""
 
 MakeRequest = Callable[[int, DecodingOptions], DecodingRequest]
-"""Makes a request for a sentence of so many tokens."""
+"""Makes a request for a sentence of a number of tokens."""
 
 
 class _Load(NamedTuple):
-    """Sentences that decode together: how many, of how many tokens, with how many rows, in full steps or plain ones."""
+    """Sentences that decode together: their number, tokens and rows, and whether their steps are full."""
 
     number: int
     length: int
@@ -49,8 +48,8 @@ class _Load(NamedTuple):
 def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[int]) -> None:
     """Compare captured steps with launched ones; if they differ or fail, switch the model's graphs off and log why.
 
-    Steps of several sizes are captured and replayed. Then some are dropped, freed memory is given back, what is free
-    is filled, and they are replayed again. Other sentences are encoded between the steps, on the same stream.
+    Steps of several sizes are captured and replayed. Then some are dropped, freed memory is released, free memory is
+    filled, and the steps are replayed again. Other sentences are encoded between the steps, on the same stream.
 
     Args:
         model: The model; none of its cohorts is in use.
@@ -65,7 +64,7 @@ def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[i
     loads = [
         _Load(number, length, width, full)
         for width in widths
-        # None fits into the slots of another.
+        # No load fits into the slots of another.
         for number, length, full in ((2, 14, True), (1, 30, False), (8, 60, False))
     ]
     model.graphs.why_off = "they are being checked"
@@ -88,7 +87,7 @@ def check_graphs(model: SlotModel, make_request: MakeRequest, widths: Sequence[i
 
 
 def _difference(model: SlotModel, expected: dict[_Load, list[Tensor]], make_request: MakeRequest) -> str | None:
-    """What is wrong; None for nothing."""
+    """The first difference that is detected, in words; None if there is none."""
     for load, tensors in expected.items():
         if _differ(_decode(model, load, make_request), tensors):
             return f"captured steps differ from launched ones ({load})"
@@ -107,7 +106,7 @@ def _difference(model: SlotModel, expected: dict[_Load, list[Tensor]], make_requ
 
 
 def _decode(model: SlotModel, load: _Load, make_request: MakeRequest) -> list[Tensor]:
-    """Copies of what some steps compute: keys and values, sums of log-probabilities, and the tokens chosen."""
+    """Copies of the results of some steps: keys and values, sums of log-probabilities, and the tokens chosen."""
     options = DecodingOptions(
         "greedy" if load.width == 1 else "beam",
         beam_size=load.width,
@@ -116,8 +115,11 @@ def _decode(model: SlotModel, load: _Load, make_request: MakeRequest) -> list[Te
         no_repeat_ngram_size=_NUM_STEPS if load.full else 0,
     )
     requests = [replace(make_request(load.length - key, options), key=key) for key in range(load.number)]
-    given = [(model.vocabulary.end_id,) * max(0, _NUM_STEPS - 1 - len(one.forced_ids)) for one in requests]
-    requests = [replace(one, prefix_ids=ids) for one, ids in zip(requests, given, strict=True)]
+    end_id = model.vocabulary.end_id
+    requests = [
+        replace(request, prefix_ids=(end_id,) * max(0, _NUM_STEPS - 1 - len(request.forced_ids)))
+        for request in requests
+    ]
     cohort = SlotCohort(model, load.width)
     cohort.join(requests)
     slots = cohort.tensors
@@ -133,10 +135,10 @@ def _decode(model: SlotModel, load: _Load, make_request: MakeRequest) -> list[Te
     return copies
 
 
-def _differ(found: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
-    *values, tokens = zip(found, expected, strict=True)
-    for one, other in values:
-        one, other = (tensor.float().nan_to_num(nan=torch.inf, neginf=0.0) for tensor in (one, other))
-        if not (one - other).abs().max() <= _TOLERANCE * other.abs().max():
+def _differ(computed: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
+    *values, tokens = zip(computed, expected, strict=True)
+    for pair in values:
+        left, right = (tensor.float().nan_to_num(nan=torch.inf, neginf=0.0) for tensor in pair)
+        if not (left - right).abs().max() <= _TOLERANCE * right.abs().max():
             return True
     return bool((tokens[0] == tokens[1]).float().mean() < _ALIKE)

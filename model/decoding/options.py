@@ -1,4 +1,4 @@
-"""How a sentence is decoded, and what decoding returns."""
+"""The options of decoding, and its results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Decoding = Literal["greedy", "beam"]
 FinishReason = Literal["stop", "length"]
 Scoring = Literal["hf", "ct2", "marian", "wu"]
 DEFAULT_SCORING: Scoring = "hf"
-"""The rule of models that name none."""
+"""The rule of models whose policy names none."""
 
 MAX_BEAM_SIZE = 64
-"""Widest beam the decoder takes; a service may set a lower bound of its own."""
+"""The largest beam size of the decoder; a service may set a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -25,20 +25,20 @@ class DecodingOptions:
     Args:
         decoding: ``greedy`` takes the most probable token at every step, ``beam`` keeps ``beam_size`` hypotheses.
         beam_size: Hypotheses kept per sentence; greedy ignores it.
-        length_penalty: Exponent ``a`` that says how much length counts: 0 compares plain sums of log-probabilities
-            and favours short answers, 1 compares means. The formula is :attr:`scoring`'s. None: the model's own.
+        length_penalty: Exponent ``a`` of the length: 0 compares sums of log-probabilities and favours short answers, 1
+            compares means. The formula is that of :attr:`scoring`. None: the model's own.
         num_hypotheses: Best hypotheses returned, at most ``beam_size`` (1 for greedy).
-        min_new_tokens: The sentence may not end before this many tokens, those of a prefix not counted.
-        max_new_tokens: The sentence is cut after this many tokens, its closing token counted and those of a prefix
-            not; None lets the length of the source decide (:func:`default_max_new_tokens`).
-        return_scores: Whether hypotheses carry their score; without it greedy skips the softmax altogether.
-        early_stopping: Stop as soon as ``beam_size`` hypotheses ended, without looking whether one that still
-            runs could beat them. None: the model's own.
-        scoring: Whose rules compare hypotheses and end a search (:mod:`model.decoding.scoring`). None: the
-            model's own.
+        min_new_tokens: The fewest tokens before the closing token, without those of a prefix.
+        max_new_tokens: The number of tokens at which the sentence is cut, with its closing token and without those of a
+            prefix; None: it depends on the length of the source (:func:`default_max_new_tokens`).
+        return_scores: Whether hypotheses have their score; without it, greedy search skips the softmax.
+        early_stopping: Whether to stop as soon as ``beam_size`` hypotheses ended, although a running one might beat
+            them. None: the model's own.
+        scoring: The rule that compares hypotheses and ends a search (:mod:`model.decoding.scoring`). None: the model's
+            own.
         no_repeat_ngram_size: A guard against loops: no sequence of this many tokens may occur twice in one
             hypothesis. 0 switches it off.
-        return_search: Whether the hypothesis carries the candidates of every step (:attr:`Hypothesis.search`).
+        return_search: Whether the hypothesis has the candidates of every step (:attr:`Hypothesis.search`).
 
     Raises:
         InvalidOptions: A value is out of bounds or two contradict each other.
@@ -81,30 +81,30 @@ class DecodingOptions:
             raise InvalidOptions(f"no_repeat_ngram_size is {self.no_repeat_ngram_size}; it must be 0 or more.")
 
     def longest_answer(self, num_source_tokens: int, longest_target: int) -> int:
-        """Tokens that may be chosen for a source: the number requested or the default, and no more than the model can.
+        """The most tokens of an answer: the requested or the default number, bounded by the model.
 
         Args:
             num_source_tokens: Tokens of the source sentence, markers included.
-            longest_target: Tokens the model can produce behind forced ones and a prefix.
+            longest_target: The most tokens that the model can produce after forced ones and a prefix.
         """
         requested = self.max_new_tokens or default_max_new_tokens(num_source_tokens, longest_target)
         return min(requested, longest_target)
 
     @property
     def width(self) -> int:
-        """Rows one sentence takes while it decodes: the beam size, or 1 for greedy."""
+        """Rows of a sentence while it decodes: the beam size, or 1 for greedy search."""
         return self.beam_size if self.decoding == "beam" else 1
 
 
 def default_max_new_tokens(num_source_tokens: int, longest_target: int) -> int:
-    """How long an answer may get when the caller does not say: twice the source plus 20 tokens.
+    """The most tokens of an answer if the caller sets no limit: twice the source plus 20.
 
-    A translation is rarely twice as long as its source; one that is has most likely started to loop, and the
-    answer then says ``finish_reason: length`` instead of running to the model's end.
+    A translation is rarely twice as long as its source. A longer one is most likely a loop, which ends here with
+    ``finish_reason: length`` instead of at the model's limit.
 
     Args:
         num_source_tokens: Tokens of the source sentence, markers included.
-        longest_target: Tokens the model can produce at all.
+        longest_target: The most tokens that the model can produce.
     """
     return min(2 * num_source_tokens + 20, longest_target)
 
@@ -118,7 +118,7 @@ class Candidate:
         parent: The number of the candidate it continues; 0 for the beginning: the forced tokens and the prefix.
         token_id: The token.
         log_prob: Sum of the log-probabilities of its tokens, this one included; those of the beginning count 0.
-        kept: Whether the search continued with it, or it ended among the best. False: it was dropped.
+        kept: Whether the search continued with it, or it ended among the best; False if it was dropped.
         finished: Whether it ended here: by the closing token, or because it was cut.
     """
 
@@ -130,7 +130,7 @@ class Candidate:
     finished: bool
 
 
-Search = tuple[tuple[Candidate, ...], ...]
+SearchTrace = tuple[tuple[Candidate, ...], ...]
 """The candidates of each step, those of a step best first. Greedy search considers one in each step."""
 
 
@@ -142,20 +142,20 @@ class Hypothesis:
         token_ids: Target tokens, those of a prefix included, without start and closing token.
         score: The sum of log-probabilities, closing token included, normalised by length
             (:mod:`model.decoding.scoring`); None unless scores were requested.
-        finish_reason: ``stop`` when the model closed the sentence, ``length`` when it was cut.
-        alternatives: The second best and following hypotheses, best first; theirs are empty.
-        search: The search for it and its alternatives; empty unless requested, and for alternatives.
+        finish_reason: ``stop`` if the model ended the sentence, ``length`` if it was cut.
+        alternatives: The other hypotheses, best first, without alternatives.
+        search: The search for it and its alternatives; empty unless requested, and in alternatives.
     """
 
     token_ids: list[int]
     score: float | None
     finish_reason: FinishReason
     alternatives: tuple[Hypothesis, ...] = ()
-    search: Search = ()
+    search: SearchTrace = ()
 
     @classmethod
-    def ranked(cls, answers: Sequence[Hypothesis], search: Search = ()) -> Hypothesis:
-        """The best of several, the others behind it.
+    def ranked(cls, answers: Sequence[Hypothesis], search: SearchTrace = ()) -> Hypothesis:
+        """The best of several hypotheses, with the others as its alternatives.
 
         Args:
             answers: At least one, best first, without alternatives of their own.

@@ -1,4 +1,4 @@
-"""How a model is decoded by default: stored with its weights, and overridden by a caller's options."""
+"""The decoding policy of a model: stored with its weights, and overridden by a caller's options."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from model.errors import ArtifactError, ConfigError
 
 @configuration("The model's decoding policy")
 class DecodingPolicy:
-    """A family's way of decoding.
+    """How a model decodes.
 
     Args:
-        scoring: Rule for comparing hypotheses, unless a caller names another.
-        length_penalty: Exponent, unless a caller gives another.
-        early_stopping: Whether K ended hypotheses end a search, unless a caller says otherwise.
-        beam_size: The width its authors recommend; for information only, callers choose theirs.
+        scoring: The rule that compares hypotheses, unless a caller sets another.
+        length_penalty: Its exponent, unless a caller sets another.
+        early_stopping: Whether K hypotheses that ended end a search, unless a caller decides.
+        beam_size: The beam size that its authors recommend; for information only.
         forbidden: Tokens that are never generated; None leaves it to the tokenizer.
         renormalise: Whether the probability of forbidden tokens is distributed over the others.
         force_end: Whether a hypothesis that is cut gives up its last position to a closing token that costs nothing
@@ -41,7 +41,7 @@ class DecodingPolicy:
         return tokenizer_default if self.forbidden is None else self.forbidden
 
     def rule(self, options: DecodingOptions) -> ScoringRule:
-        """The rule for one sentence: what its caller chose, else the model's own."""
+        """The rule for one sentence: that of its caller, else the model's own."""
         return RULES[options.scoring or self.scoring].rule(
             self.length_penalty if options.length_penalty is None else options.length_penalty,
             early_stopping=self.early_stopping if options.early_stopping is None else options.early_stopping,
@@ -54,7 +54,7 @@ class DecodingPolicy:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> DecodingPolicy:
-        """Read what :meth:`to_dict` gave; absent fields have their defaults.
+        """Read the result of :meth:`to_dict`; absent fields have their defaults.
 
         Raises:
             ArtifactError: A field is unknown or out of bounds.

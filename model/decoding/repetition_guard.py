@@ -1,9 +1,8 @@
-"""Repetition loops and empty outputs: how they are detected, and how such sentences are decoded a second time.
+"""Repetition loops and empty outputs: their detection, and the options of a second decoding.
 
-Autoregressive models fall into loops on input unlike their training text (Holtzman et al. 2020 describe it), and end
-at once on fragments that mean little on their own. Models that ask for it with ``retry_loops`` have such a sentence
-decoded once more with a guard. The guard is not on from the start: it also forbids good answers in which a phrase
-rightly occurs twice.
+Autoregressive models fall into loops on input unlike their training text (Holtzman et al. 2020), and end at once on
+fragments that mean little on their own. If the manifest has ``retry_loops``, such a sentence is decoded again with a
+guard. The first decoding has no guard, as it also forbids good answers in which a phrase rightly occurs twice.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ LOOP_REPEATS = 4
 
 _LONGEST_SEQUENCE = 6
 _GUARD_NGRAM_SIZE = 2
-"""With 3, "Drei drei drei drei" passes: its first word is another token."""
+"""With 3, "Drei drei drei drei" would pass: its first word is a different token."""
 
 _GUARD_MIN_TOKENS = 3
-"""A full stop alone is two."""
+"""A full stop alone is two tokens."""
 
 _WORD = re.compile(r"\w+")
 _RUN = re.compile(r"([^\w\s])\1*")
@@ -33,11 +32,11 @@ _LOOP_SIGNS = 16
 def loops(text: str, source: str = "") -> bool:
     """Whether up to six words occur :data:`LOOP_REPEATS` times in a row in a translation and not in its source.
 
-    A run of one sign is a loop, too, if it is much longer than those of the source.
+    A run of one sign also counts, if it is much longer than those of the source.
 
     Args:
         text: A translation.
-        source: What it translates.
+        source: Its source.
     """
     if _has_loop(text) and not _has_loop(source):
         return True
@@ -50,15 +49,15 @@ def is_empty(text: str, source: str) -> bool:
 
     Args:
         text: A translation.
-        source: What it translates.
+        source: Its source.
     """
     return not _WORD.search(text) and _WORD.search(source) is not None
 
 
 def is_suspect(token_ids: Sequence[int]) -> bool:
-    """Whether an answer could be empty or a loop, by its tokens; most could not, and need not be decoded to text.
+    """Whether an answer could be empty or a loop, by its tokens, so that most answers are not decoded to text.
 
-    The first word of a loop may have other tokens than the others, so one repeat less counts.
+    The first word of a loop may have other tokens than its repeats, so one repeat less is enough.
     """
     return len(token_ids) < _GUARD_MIN_TOKENS or len(token_ids) - len(set(token_ids)) >= LOOP_REPEATS - 2
 
@@ -81,9 +80,9 @@ def _longest_run(text: str) -> int:
 def _has_loop(text: str) -> bool:
     words = _WORD.findall(text.lower()) or text.split()
     for size in range(1, _LONGEST_SEQUENCE + 1):
-        in_a_row = 0
+        num_equal = 0
         for index in range(size, len(words)):
-            in_a_row = in_a_row + 1 if words[index] == words[index - size] else 0
-            if in_a_row == size * (LOOP_REPEATS - 1):
+            num_equal = num_equal + 1 if words[index] == words[index - size] else 0
+            if num_equal == size * (LOOP_REPEATS - 1):
                 return True
     return False

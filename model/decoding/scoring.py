@@ -1,4 +1,4 @@
-"""How hypotheses are compared and when a beam search ends: the rules of four families of translators, as data.
+"""How hypotheses are compared and when a beam search ends: the rules of four translation toolkits, as data.
 
 ========  ===========================================  ===========================================================
 rule      score of a hypothesis of L tokens            the search of K rows ends when
@@ -6,11 +6,11 @@ rule      score of a hypothesis of L tokens            the search of K rows ends
 hf        ``s / L ** a``                               K ended, and no running one is ahead of the worst of them
 ct2       ``s / L ** a``                               K ended; with ``a = 0``: the best ended, and enough of them did
 marian    ``s / L ** a``                               all rows ended: each one that does narrows the beam by one
-wu        ``s / ((5 + L) / 6) ** a``                   as hf
+wu        ``s / ((5 + L) / 6) ** a``                   as for hf
 ========  ===========================================  ===========================================================
 
-``s`` is the sum of log-probabilities, the closing token's included; forced tokens and those of a prefix add 0 to it. L
-counts all of these tokens. ``a`` is the length penalty. hf is what transformers 4.57 computes, ct2 CTranslate2 4.8,
+``s`` is the sum of log-probabilities, the closing token's included; forced tokens and those of a prefix add 0. L counts
+all of these tokens. ``a`` is the length penalty. hf is what transformers 4.57 computes, ct2 CTranslate2 4.8,
 marian marian-decoder's ``--normalize a``, wu is Wu et al. 2016 (arXiv:1609.08144), equation 14, without coverage.
 
 :data:`RULES` is the only place where a rule's name means anything. Each back-end reads the properties of a sentence's
@@ -28,21 +28,21 @@ from model.decoding.options import Scoring
 
 @dataclass(frozen=True)
 class ScoringRule:
-    """How hypotheses of one sentence are compared, and what ends its search.
+    """How the hypotheses of a sentence are compared, and when its search ends.
 
-    All rules keep the K best hypotheses that ended: more cannot be returned.
+    All rules keep the K best hypotheses that ended, the most that can be returned.
 
     Args:
         length_penalty: The exponent ``a``.
         length_offset: Added to the length before it is normalised.
         length_scale: Divides the length after that.
-        narrows: Each hypothesis that ends takes a row from the beam, which then considers no more candidates than it
-            has rows left.
-        stops_when_full: K hypotheses that ended are enough, whatever still runs. Otherwise the search continues while a
-            running hypothesis is ahead of the worst of them.
-        leader_must_end: Instead of K hypotheses, as many as the caller wants are enough, if the best candidate of some
-            step was one that ended.
-        force_end: A hypothesis that is cut gives up its last position to a closing token that costs nothing.
+        narrows: Each hypothesis that ends removes a row from the beam, which considers as many candidates as it has
+            rows left.
+        stops_when_full: The search ends when K hypotheses ended. Otherwise it continues while a running hypothesis is
+            ahead of the worst of them.
+        leader_must_end: The search ends as soon as the requested number of hypotheses ended, if the best candidate of
+            any step ended; K hypotheses are not needed.
+        force_end: The last position of a hypothesis that is cut is a closing token with log-probability 0.
     """
 
     length_penalty: float
@@ -66,13 +66,13 @@ class ScoringRule:
 
 @dataclass(frozen=True)
 class RuleFamily:
-    """What all sentences under a rule of one name have in common.
+    """The common properties of all sentences under a rule of one name.
 
     Args:
         length_offset: As in :class:`ScoringRule`.
         length_scale: As in :class:`ScoringRule`.
         narrows: As in :class:`ScoringRule`.
-        stops_when_full: As in :class:`ScoringRule`. Where it is False, ``early_stopping`` asks for it.
+        stops_when_full: As in :class:`ScoringRule`. If it is False, ``early_stopping`` sets it.
         leader_must_end_unnormalised: Whether a length penalty of 0 sets :attr:`ScoringRule.leader_must_end`.
         can_force_end: Whether a model's ``force_end`` has any effect.
     """
@@ -89,7 +89,7 @@ class RuleFamily:
 
         Args:
             length_penalty: The exponent ``a``.
-            early_stopping: Whether K hypotheses that ended are enough, whatever still runs.
+            early_stopping: Whether the search ends when K hypotheses ended.
             force_end: Whether the model forces the end of a hypothesis that is cut.
         """
         return ScoringRule(

@@ -1,4 +1,4 @@
-"""A sentence on its way through a cohort: what is asked for, how it decodes, and its result."""
+"""A sentence on its way through a cohort: its request, its resolved options, and its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import ScoringRule
 from model.errors import ModelError
 
-MAX_ONCE_IDS = 16
+MAX_REQUIRED_IDS = 16
 """The most tokens that a sentence may require."""
 
 
@@ -18,32 +18,32 @@ class DecodingRequest:
     """A sentence to decode.
 
     Args:
-        key: Names the sentence to the caller; unique within a cohort.
+        key: Identifies the sentence for the caller; unique within a cohort.
         source_ids: Tokens of the source, language marker and end token included.
         options: How to decode it.
-        forced_ids: Tokens every hypothesis begins with, behind the start token: a target language, for one. They
-            cost nothing and are no part of the answer. All sentences of one cohort have equally many.
-        once_ids: Tokens that every hypothesis holds exactly once each, at most :data:`MAX_ONCE_IDS`
-            (:mod:`model.decoding.eager.filters`). They may be among those that are never generated otherwise.
-        prefix_ids: Tokens every hypothesis begins with, behind the forced ones. They are the beginning of the answer,
-            and cost nothing either. Sentences of one cohort may have different numbers of them.
+        forced_ids: Tokens that follow the start token in every hypothesis, such as a target language. They add no
+            log-probability and are not part of the answer. All sentences of a cohort have equally many.
+        required_ids: Tokens that every hypothesis contains exactly once each, at most :data:`MAX_REQUIRED_IDS`
+            (:mod:`model.decoding.eager.filters`). They may be tokens that are never generated otherwise.
+        prefix_ids: Tokens that follow the forced ones in every hypothesis: the given beginning of the answer. They add
+            no log-probability either. Sentences of a cohort may have different numbers of them.
 
     Raises:
-        ValueError: ``once_ids`` are too many, or not all different.
+        ValueError: ``required_ids`` are too many, or some are equal.
     """
 
     key: int
     source_ids: list[int]
     options: DecodingOptions
     forced_ids: tuple[int, ...] = ()
-    once_ids: tuple[int, ...] = ()
+    required_ids: tuple[int, ...] = ()
     prefix_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.once_ids) > MAX_ONCE_IDS:
-            raise ValueError(f"once_ids are {len(self.once_ids)} tokens; there may be {MAX_ONCE_IDS}.")
-        if len(set(self.once_ids)) < len(self.once_ids):
-            raise ValueError(f"once_ids are {self.once_ids}; they must be all different.")
+        if len(self.required_ids) > MAX_REQUIRED_IDS:
+            raise ValueError(f"required_ids are {len(self.required_ids)} tokens; there may be {MAX_REQUIRED_IDS}.")
+        if len(set(self.required_ids)) < len(self.required_ids):
+            raise ValueError(f"required_ids are {self.required_ids}; they must all be different.")
 
     @property
     def given_ids(self) -> tuple[int, ...]:
@@ -53,11 +53,11 @@ class DecodingRequest:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A request whose options are resolved with the model's policy: what every back-end decodes by.
+    """A request with its options resolved by the model's policy, as every back-end decodes it.
 
     Args:
-        request: What was asked for.
-        rule: How its hypotheses are compared and what ends its search.
+        request: The request.
+        rule: Compares its hypotheses and ends its search.
         max_new_tokens: The number of chosen tokens after which it is cut; at least 1.
     """
 
@@ -67,12 +67,12 @@ class Sentence:
 
     @classmethod
     def of(cls, request: DecodingRequest, policy: DecodingPolicy, longest_target: int) -> Sentence:
-        """A sentence that is about to decode.
+        """Resolve a request.
 
         Args:
-            request: What is asked for.
-            policy: The model's way of decoding.
-            longest_target: Tokens the model can produce at all, forced ones and a prefix included.
+            request: The request.
+            policy: The model's decoding policy.
+            longest_target: The most tokens that the model can produce, forced ones and a prefix included.
 
         Raises:
             ValueError: Forced tokens and prefix leave no room for another token.
@@ -118,12 +118,12 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Finished:
-    """A sentence that left its cohort by itself.
+    """A sentence that finished and left its cohort.
 
     Args:
-        key: The sentence's.
-        hypothesis: The answer; None where ``error`` says why there is none.
-        error: Why this sentence, and no other, failed.
+        key: The key of its request.
+        hypothesis: The answer; None if there is an error.
+        error: The reason why this sentence failed.
     """
 
     key: int

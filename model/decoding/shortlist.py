@@ -1,7 +1,7 @@
-"""The target tokens a sentence can need, by its source tokens; the logits of the others need not be computed.
+"""The target tokens that a sentence can need, by its source tokens; other logits are not computed.
 
-A shortlist is a table: for each source token the target tokens that are likely translations of it, and in addition
-the ones any sentence may need (Jean et al. 2015, arXiv:1412.2007, section 3.3; Mi et al. 2016, arXiv:1605.03209).
+A shortlist is a table: for each source token, the target tokens that are likely translations of it; and the target
+tokens that any sentence may need (Jean et al. 2015, arXiv:1412.2007, section 3.3; Mi et al. 2016, arXiv:1605.03209).
 Candidates are chosen for each sentence, not for a batch, so an answer does not depend on the other sentences.
 
 :mod:`model.training.shortlist` learns one; ``verso shortlist`` puts it into a bundle.
@@ -25,7 +25,7 @@ from model.errors import ArtifactError
 Ids = npt.NDArray[np.int32]
 
 SHORTLIST = "shortlist.npz"
-"""Its name inside a bundle."""
+"""The name of a shortlist inside a bundle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +33,11 @@ class Shortlist:
     """Likely target tokens of every source token.
 
     Args:
-        offsets: Index in ``ids`` where each source token's list begins, and the end of the last one, (V source + 1,).
+        offsets: Index in ``ids`` of the beginning of each source token's list, and the end of the last one,
+            (V source + 1,).
         ids: Target tokens, list after list, each in ascending order.
-        always: Target tokens every sentence may need, in ascending order, the closing token among them.
-        facts: How it was learned.
+        always: Target tokens that every sentence may need, in ascending order, including the closing token.
+        facts: Metadata of its training.
     """
 
     offsets: Ids
@@ -44,23 +45,23 @@ class Shortlist:
     always: Ids
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def candidates(self, source_ids: Sequence[int], once_ids: Sequence[int] = ()) -> Ids:
-        """The tokens a sentence's answer may be made of, in ascending order.
+    def candidates(self, source_ids: Sequence[int], required_ids: Sequence[int] = ()) -> Ids:
+        """The candidate tokens of a sentence's answer, in ascending order.
 
-        They are ``always``, the lists of its own tokens, and those that it requires.
+        They are ``always``, the lists of its source tokens, and the tokens that it requires.
 
         Args:
             source_ids: The sentence's tokens, markers included.
-            once_ids: Tokens that every hypothesis holds.
+            required_ids: Tokens that every hypothesis contains.
         """
         lists = [self.ids[self.offsets[token] : self.offsets[token + 1]] for token in set(source_ids)]
-        return np.unique(np.concatenate([self.always, *lists, np.array(once_ids, dtype=np.int32)]))
+        return np.unique(np.concatenate([self.always, *lists, np.array(required_ids, dtype=np.int32)]))
 
     def to_bytes(self) -> bytes:
         """The table as a compressed NumPy archive; the same table gives the same bytes."""
         sink = io.BytesIO()
         facts = np.frombuffer(json.dumps(self.facts, sort_keys=True).encode(), dtype=np.uint8)
-        # Lists ascend, so differences are small numbers, which compress to half the size.
+        # Lists ascend: their differences are small numbers, which compress to half the size.
         steps = np.diff(self.ids, prepend=np.int32(0))
         np.savez_compressed(sink, lengths=np.diff(self.offsets), steps=steps, always=self.always, facts=facts)
         return sink.getvalue()
@@ -71,28 +72,28 @@ class Shortlist:
 
         Args:
             content: The bytes.
-            limits: What a table may have, checked before anything is inflated; None for a trusted table.
+            limits: The bounds of a table, checked before anything is inflated; None for a trusted table.
 
         Raises:
-            ArtifactError: It is damaged, or none of ours.
+            ArtifactError: It is damaged, or not a shortlist.
         """
         try:
             _check_sizes(content, limits)
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                lengths, steps, always = (_whole(arrays[name], name) for name in ("lengths", "steps", "always"))
+                lengths, steps, always = (_to_ids(arrays[name], name) for name in ("lengths", "steps", "always"))
                 facts = json.loads(arrays["facts"].tobytes())
-        # NumPy, zipfile and zlib have about ten kinds of errors for damaged archives, and do not document all of them.
+        # NumPy, zipfile and zlib raise about ten kinds of errors for damaged archives, not all of them documented.
         except Exception as error:
             raise ArtifactError(f"The vocabulary shortlist is damaged ({error}); {_AGAIN}.") from error
         if not isinstance(facts, dict):
-            raise ArtifactError(f"The vocabulary shortlist is damaged (facts are no mapping); {_AGAIN}.")
+            raise ArtifactError(f"The vocabulary shortlist is damaged (facts is not a mapping); {_AGAIN}.")
         if (lengths < 0).any():
             raise ArtifactError(f"The vocabulary shortlist is damaged (a list has a negative length); {_AGAIN}.")
         offsets = np.concatenate([np.zeros(1, dtype=np.int32), np.cumsum(lengths, dtype=np.int32)])
         return cls(offsets, np.cumsum(steps, dtype=np.int32), always, facts)
 
     def check(self, source_vocab_size: int, target_vocab_size: int, end_id: int) -> None:
-        """Refuse a table that is not for this model, or that would leave a sentence without an end.
+        """Refuse a table that does not fit this model, or with which a sentence could not end.
 
         Args:
             source_vocab_size: Source tokens of the model.
@@ -100,7 +101,7 @@ class Shortlist:
             end_id: The closing token.
 
         Raises:
-            ArtifactError: It is not; the message says why.
+            ArtifactError: It does not fit; the message has the reason.
         """
         fault = self._fault(source_vocab_size, target_vocab_size, end_id)
         if fault is not None:
@@ -119,7 +120,7 @@ class Shortlist:
         if (np.diff(self.always) <= 0).any() or (np.diff(self.ids) <= 0)[~first_of_a_list[1:-1]].any():
             return "its tokens do not ascend"
         if end_id not in self.always:
-            return f"the closing token {end_id} is not among those that are always there"
+            return f"the closing token {end_id} is not in always"
         return None
 
 
@@ -127,20 +128,20 @@ _AGAIN = "make it again with 'verso shortlist'"
 
 
 _MAX_ARRAY_BYTES = 2**29
-"""Largest array of a table, uncompressed."""
+"""The largest array of a table, uncompressed."""
 
 _MAX_FACTS = 2**20
-"""Most bytes of how a table was learned."""
+"""The largest metadata of a table, in bytes."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a table that may come from anybody is compared with before it is inflated.
+    """The bounds of an untrusted table, checked before it is inflated.
 
     Args:
         source_vocab_size: Source tokens of the model.
         target_vocab_size: Target tokens of the model.
-        max_bytes: Most bytes of all arrays together.
+        max_bytes: The most bytes of all arrays together.
     """
 
     source_vocab_size: int
@@ -148,13 +149,13 @@ class Limits:
     max_bytes: int
 
     def check(self, sizes: Mapping[str, tuple[int, int]]) -> None:
-        """Refuse arrays that a table of the model does not have.
+        """Refuse arrays that a table of the model cannot have.
 
         Args:
             sizes: Elements and bytes of each array.
 
         Raises:
-            ValueError: There is one.
+            ValueError: An array is too large or unknown.
         """
         most = {
             "lengths": self.source_vocab_size,
@@ -171,11 +172,11 @@ class Limits:
 
 
 def _check_sizes(content: bytes, limits: Limits | None) -> None:
-    """Refuse arrays that are, or say that they are, larger than a table can be, before memory is allocated for them.
+    """Refuse arrays whose size, actual or declared, is too large, before memory is allocated for them.
 
     Raises:
-        ValueError: An array is too large, or its header does not say its size.
-        zipfile.BadZipFile: The content is no archive.
+        ValueError: An array is too large, or its header does not have its size.
+        zipfile.BadZipFile: The content is not an archive.
     """
     sizes: dict[str, tuple[int, int]] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -193,12 +194,12 @@ def _check_sizes(content: bytes, limits: Limits | None) -> None:
         limits.check(sizes)
 
 
-def _whole(array: npt.NDArray[Any], name: str) -> Ids:
-    """One row of whole numbers.
+def _to_ids(array: npt.NDArray[Any], name: str) -> Ids:
+    """Convert a row of whole numbers.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The array is not one.
     """
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} is no row of whole numbers")
+        raise ValueError(f"{name} is not a row of whole numbers")
     return array.astype(np.int32, copy=False)

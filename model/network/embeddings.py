@@ -13,8 +13,8 @@ from model.network.config import ModelConfig, PositionTable
 def position_table(layout: PositionTable, num_positions: int, d_model: int, offset: int = 0) -> Tensor:
     """The vectors of the positions ``offset`` to ``offset + num_positions - 1``.
 
-    - ``interleaved``: Vaswani et al. 2017, section 3.5. Even columns hold ``sin(p / 10000^(2i / C))``; the odd column
-      beside each holds the cosine of the same angle.
+    - ``interleaved``: Vaswani et al. 2017, section 3.5. Even columns are ``sin(p / 10000^(2i / C))``; the odd column
+      after each is the cosine of the same angle.
     - ``halves``: the same angles, with all sines in the left half and all cosines in the right half (Marian, as Hugging
       Face and CTranslate2 run it).
     - ``tensor2tensor``: like ``halves``, with the angle ``p / 10000^(i / (C / 2 - 1))`` (tensor2tensor, fairseq,
@@ -31,7 +31,7 @@ def position_table(layout: PositionTable, num_positions: int, d_model: int, offs
         The table, (num_positions, C), float32; on the device ``meta`` without values.
     """
     if torch.get_default_device().type == "meta":
-        # Only its shape is wanted. torch would import its compiler for a sine of nothing, which takes a second.
+        # Only the shape is needed. For a sine on this device torch would import its compiler, which takes a second.
         return torch.empty(num_positions, d_model)
     if layout == "learned":
         return torch.zeros(num_positions, d_model)

@@ -1,4 +1,4 @@
-"""Which attention head of a network is meant. Imports no torch: request bodies name heads, too."""
+"""The names of attention heads. Imports no torch, as request bodies name heads, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AttentionHead:
     """One head.
 
     Args:
-        kind: Which attention.
+        kind: The kind of attention.
         layer: The layer, counted from 0.
         head: The head, counted from 0.
     """
@@ -40,6 +40,6 @@ class AttentionHead:
         in_encoder = self.kind == "encoder"
         num_layers = config.encoder_layers if in_encoder else config.decoder_layers
         num_heads = config.num_heads if in_encoder else config.decoder_stack.num_heads
-        for what, number, count in (("layer", self.layer, num_layers), ("head", self.head, num_heads)):
+        for part, number, count in (("layer", self.layer, num_layers), ("head", self.head, num_heads)):
             if not 0 <= number < count:
-                raise UnknownHead(self.kind, what, number, count)
+                raise UnknownHead(self.kind, part, number, count)

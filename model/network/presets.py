@@ -1,7 +1,7 @@
 """Four published Transformers as architectures; each preset sets only the fields that define it.
 
-``model: {preset: post-norm}`` in a training configuration stands for the fields below; other keys beside ``preset``
-override them. docs/decisions/0012 explains the differences from the publications.
+``model: {preset: post-norm}`` in a training configuration sets the fields below; other keys beside ``preset`` override
+them. docs/decisions/0012 explains the differences from the publications.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ def expand_preset(values: Mapping[str, Any]) -> dict[str, Any]:
         values: Fields of :class:`model.network.config.ModelConfig`, and optionally ``preset``.
 
     Returns:
-        Fields without ``preset``; those given beside it take precedence.
+        Fields without ``preset``; the other keys take precedence.
 
     Raises:
         ConfigError: There is no such preset.
     """
-    given = dict(values)
-    if "preset" not in given:
-        return given
-    name = given.pop("preset")
+    overrides = dict(values)
+    if "preset" not in overrides:
+        return overrides
+    name = overrides.pop("preset")
     if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(f"preset is {name!r}; it must be one of {', '.join(PRESETS)}.")
-    fields = {**PRESETS[name], **given}
-    if name in _FEED_FORWARD_AS_WIDE_AS_MODEL and "d_ff" not in given:
+    fields = {**PRESETS[name], **overrides}
+    if name in _FEED_FORWARD_AS_WIDE_AS_MODEL and "d_ff" not in overrides:
         fields["d_ff"] = fields["d_model"]
     return fields

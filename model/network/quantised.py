@@ -1,4 +1,4 @@
-"""Linear layers with 8-bit weights, for serving on processors.
+"""Linear layers with 8-bit weights, for serving on CPUs.
 
 Weights are quantised per output channel, activations per row at run time (Jacob et al. 2018, arXiv:1712.05877; row
 scales as in LLM.int8(), arXiv:2208.07339, section 2). Because each scale depends on its own row only, the translation
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from model.errors import DeviceError
 
 FULL_RANGE = 127
-"""Activation levels on either side of zero on processors that add products of bytes in 32 bits (VNNI)."""
+"""Activation levels on either side of zero on CPUs that add products of bytes in 32 bits (VNNI)."""
 
 REDUCED_RANGE = 63
-"""Levels on other x86 processors: two products of full-range bytes would overflow the 16 bits they are added in."""
+"""Levels on other x86 CPUs: two products of full-range bytes would overflow the 16 bits they are added in."""
 
 
 _SMALLEST = 1e-12
@@ -43,13 +43,13 @@ class Int8Linear(nn.Module):
             raise DeviceError("This build of torch cannot keep int8 weights; use --precision float32.")
         choose_packing()
         with warnings.catch_warnings():
-            # Quantised tensors are deprecated in favour of a package that TorchScript cannot carry.
+            # Quantised tensors are deprecated in favour of a package that TorchScript does not support.
             warnings.filterwarnings("ignore", message=".*quantiz.*")
             zeros = torch.zeros(len(scales), dtype=torch.long)
             weight = torch._make_per_channel_quantized_tensor(rounded, scales.double(), zeros, 0)
             self.packed = torch.ops.quantized.linear_prepack(weight, None)
         self.bias = nn.Parameter(bias, requires_grad=False)
-        # Stored in the archive; load_bundle replaces both by those of the processor that loads it.
+        # Stored in the archive; load_bundle replaces both by those of the CPU that loads it.
         self.levels: int = activation_levels()
         self.multiplies_bytes: bool = torch_multiplies_bytes()
 
@@ -63,7 +63,7 @@ class Int8Linear(nn.Module):
                 x / step, 1.0, self.levels + 1, self.packed
             )
         else:
-            # The same: the kernel rounds after it has added its zero point, and sums of whole levels below 2 ** 24 are
+            # Equal: the kernel rounds after it has added its zero point, and sums of whole levels below 2 ** 24 are
             # exact in float32.
             zero = self.levels + 1
             weight: Tensor = torch.ops.quantized.linear_unpack(self.packed)[0]
@@ -76,7 +76,7 @@ def quantise(linear: nn.Linear) -> Int8Linear:
     """A linear layer with its weights rounded to int8; ``linear`` is not changed.
 
     Raises:
-        DeviceError: torch has no int8 kernels for this processor.
+        DeviceError: torch has no int8 kernels for this CPU.
     """
     weight = linear.weight.detach().float()
     scales = weight.abs().amax(dim=1).clamp_min(_SMALLEST) / FULL_RANGE
@@ -94,7 +94,7 @@ def int8_is_supported() -> bool:
 
 
 def torch_multiplies_bytes() -> bool:
-    """Whether torch has the product of an int8 layer for this processor (fbgemm, x86 only).
+    """Whether torch has the product of an int8 layer for this CPU (fbgemm, x86 only).
 
     Elsewhere the compiled decoder has products of bytes, and torch computes with the same numbers in float32, which is
     slow.
@@ -103,14 +103,14 @@ def torch_multiplies_bytes() -> bool:
 
 
 def choose_packing() -> None:
-    """Let torch pack int8 weights, of bundles that are loaded too, if it has no default for this processor."""
+    """Let torch pack int8 weights, of bundles that are loaded too, if it has no default for this CPU."""
     quantized = torch.backends.quantized
     if quantized.engine == "none" and int8_is_supported():
         quantized.engine = next(engine for engine in quantized.supported_engines if engine != "none")
 
 
 def activation_levels() -> int:
-    """The widest activation range that torch multiplies without overflow on this processor."""
+    """The widest activation range that torch multiplies without overflow on this CPU."""
     supported = getattr(torch.cpu, "_is_vnni_supported", None)
     overflows = torch_multiplies_bytes() and not (supported is not None and supported())
     return REDUCED_RANGE if overflows else FULL_RANGE

@@ -1,7 +1,7 @@
 """The computation of one attention head, step by step: every intermediate result of its sub-layer.
 
 The steps are computed by the layers that translate, scripted or not and in any precision, so they are the numbers of
-the running model. Decoding needs no intermediate results, which is why the layers themselves do not return them.
+the running model. The layers themselves do not return them, as decoding does not need them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def attention_steps(
     T counts the positions that attend, S those that are attended to.
 
     - ``embedding``: Token embeddings of the attending side after scaling, (T, C).
-    - ``position``: What is added to them for their positions, (T, C).
-    - ``input``: What enters the sub-layer, (T, C). In layer 0 of the encoder, and of the decoder's self-attention, it
+    - ``position``: The position embeddings, which are added to them, (T, C).
+    - ``input``: The input of the sub-layer, (T, C). In layer 0 of the encoder, and of the decoder's self-attention, it
       is the sum of these two.
     - ``normed``: ``input`` after the norm, (T, C); only pre-norm.
     - ``query``, ``key``, ``value``: (T, D), (S, D), (S, D).
@@ -39,7 +39,7 @@ def attention_steps(
     - ``output``: The ``mixed`` of all heads, side by side, after the output projection, (T, C).
     - ``normed_output``: ``output`` after the norm, (T, C); only residual-post-norm.
     - ``residual``: ``input`` plus ``normed_output``, or else plus ``output``, (T, C).
-    - ``result``: What leaves the sub-layer, (T, C): ``residual``, in post-norm models after the norm.
+    - ``result``: The output of the sub-layer, (T, C): ``residual``, in post-norm models after the norm.
     - ``feed_forward``: Output of the feed-forward block that reads ``result``, before it is added, (T, C); not for kind
       ``decoder``, where cross-attention comes first.
 
@@ -57,6 +57,14 @@ def attention_steps(
         UnknownHead: The architecture does not have this head.
     """
     head.check(config)
+    steps = _batched_steps(network, config, source, target, head)
+    return {name: step[0].float().cpu() for name, step in steps.items()}
+
+
+def _batched_steps(
+    network: Transformer, config: ModelConfig, source: Tensor, target: Tensor, head: AttentionHead
+) -> dict[str, Tensor]:
+    """As :func:`attention_steps`, batch first and where the network computes."""
     in_encoder = head.kind == "encoder"
     token_ids = source if in_encoder else target
     embedding = network.source_embedding if in_encoder else network.target_embedding
@@ -90,7 +98,7 @@ def attention_steps(
         result = steps["result"]
         inner = layer.feed_forward_norm(result) if config.norm == "pre" else result
         steps["feed_forward"] = layer.feed_forward(inner)
-    return {name: step[0].float().cpu() for name, step in steps.items()}
+    return steps
 
 
 def _self_attention(
@@ -123,11 +131,11 @@ def _sublayer(
     """The steps of an attention sub-layer, batch first; see :mod:`model.network.layers` for the three norms.
 
     Args:
-        config: Gives the position of the norm.
+        config: The architecture, which has the position of the norm.
         norm: The sub-layer's norm.
-        project: Gives query, key and value of all heads, each (B, H, positions, D).
+        project: Returns query, key and value of all heads, each (B, H, positions, D).
         output: The output projection.
-        x: What enters the sub-layer, (B, T, C).
+        x: The input of the sub-layer, (B, T, C).
         may_attend: Booleans that broadcast to (B, H, T, S).
         head: The head whose steps are returned.
     """

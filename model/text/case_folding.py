@@ -18,7 +18,7 @@ _NOUNS_IN_CAPITALS = {"de", "lb"}
 
 _SENTENCE_END = re.compile(r"[.!?…:][\W_]*$")
 _MAX_END = 20
-"""Characters at the end of a text in which its final punctuation is searched."""
+"""Number of characters at the end of a text among which its final punctuation is searched."""
 
 _MIN_CAPITALS = 5
 """A text with fewer capitals may be an abbreviation: NATO, USA, EU."""
@@ -26,16 +26,16 @@ _MIN_CAPITALS = 5
 
 def is_in_capitals(text: str) -> bool:
     """Whether a text has at least five capitals and no lower-case letter except ß, which long had no capital."""
-    # Every sentence is tested, and this order ends the test of ordinary text at its first lower-case letter.
+    # Every sentence is tested; in this order, ordinary text is decided by its first lower-case letter.
     if any(character.islower() and character != "ß" for character in text):
         return False
     return sum(map(str.isupper, text)) >= _MIN_CAPITALS
 
 
-def in_small_letters(text: str) -> str:
+def in_lower_case(text: str) -> str:
     """Convert a text in capitals to lower case after its first letter, without changing its length."""
     first = next((index for index, character in enumerate(text) if character.isalpha()), 0)
-    return text[: first + 1] + "".join(map(_small, text[first + 1 :]))
+    return text[: first + 1] + "".join(map(_lower, text[first + 1 :]))
 
 
 def in_capitals(text: str) -> str:
@@ -70,7 +70,7 @@ def begins_sentence(text: str, start: int, end: int, language: str) -> bool:
         return False
     if language in _NOUNS_IN_CAPITALS and not _SENTENCE_END.search(text[max(start, end - _MAX_END) : end]):
         return False
-    # Long sentences are split at commas and spaces; their later parts begin none.
+    # Long sentences are split at commas and spaces; their later parts begin no sentence.
     before = start - 1
     while before >= 0 and text[before].isspace() and text[before] != "\n":
         before -= 1
@@ -78,7 +78,7 @@ def begins_sentence(text: str, start: int, end: int, language: str) -> bool:
 
 
 def index_to_capitalise(text: str, kept: Sequence[Span] = ()) -> int | None:
-    """The index of the small letter with which a text begins, if it can be a capital; otherwise None.
+    """The index of the lower-case letter that a text begins with, if it can be a capital; otherwise None.
 
     Args:
         text: A translation.
@@ -99,7 +99,7 @@ def _first_letter(text: str, kept: Sequence[Span]) -> int | None:
     return first
 
 
-def _small(character: str) -> str:
-    """The lower-case letter if it is a single character, else the character itself: spans must stay valid."""
-    small = character.lower()
-    return small if len(small) == 1 else character
+def _lower(character: str) -> str:
+    """The lower-case form if it is a single character, else the character itself, so that spans stay valid."""
+    lower = character.lower()
+    return lower if len(lower) == 1 else character

@@ -1,6 +1,6 @@
-"""Tokenizers of imported models. Ids and texts equal those of the slow tokenizers of transformers 4.57.
+"""Tokenizers of imported models. Their ids and texts are those of the slow tokenizers of transformers 4.57.
 
-There is one deliberate difference: special tokens are not recognised in texts. If a text contains ``</s>`` or
+One difference is deliberate: special tokens are not recognised in texts. If a text contains ``</s>`` or
 ``__fr__``, these are ordinary characters here; transformers would treat them as the end token or a language token.
 """
 
@@ -14,9 +14,10 @@ from functools import cached_property
 from typing import Any
 
 from model.errors import ArtifactError
-from model.text.known_characters import WORD_START, KnownCharacters, encodable
+from model.text.known_characters import KnownCharacters
+from model.text.pieces import WORD_START, encodable, load_processor, split_with_offsets, without_space
 from model.text.symbols import Span
-from model.text.tokenizer import TextTokenizer, Tokenizer, load_processor, without_space
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 
 SOURCE_SPM = "source.spm"
 TARGET_SPM = "target.spm"
@@ -108,11 +109,10 @@ class _HuggingFaceTokenizer(ABC):
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
         """As :meth:`encode`, with the characters of ``text`` that each token covers."""
         leading, trailing = self._leading(target, source), self._trailing(source)
-        mapping = self._source_spm.encode_as_offset_mapping(encodable(text))
-        spans = [without_space(text, span) for span in mapping["offsets"]]
+        split = split_with_offsets(self._source_spm, text)
         return (
-            [*leading, *self._source_ids(mapping["pieces"]), *trailing],
-            [*[(0, 0)] * len(leading), *spans, *[(len(text), len(text))] * len(trailing)],
+            [*leading, *self._source_ids(split.pieces), *trailing],
+            [*[(0, 0)] * len(leading), *split.spans, *[(len(text), len(text))] * len(trailing)],
         )
 
     def encode_target(self, text: str) -> list[int]:
@@ -128,9 +128,9 @@ class _HuggingFaceTokenizer(ABC):
         ids = list(ids)
         visible = [index for index, token_id in enumerate(ids) if token_id not in self._special_ids]
         text, spans = self._join(self.target_pieces(ids[index] for index in visible))
-        text, spans = _stripped(text, spans)
+        text, spans = _strip(text, spans)
         if self._clean_up:
-            text, spans = _cleaned_up(text, spans)
+            text, spans = _clean_up_spaces(text, spans)
         all_spans = [(0, 0)] * len(ids)
         for index, span in zip(visible, spans, strict=True):
             all_spans[index] = without_space(text, span)
@@ -284,7 +284,7 @@ class NllbTokenizer(M2M100Tokenizer):
         self._specials = {self.pad_id: "<pad>", self.end_id: "</s>", self._unknown_id: "<unk>", 0: "<s>"}
 
     def _read_ids(self, files: Mapping[str, bytes]) -> dict[str, int]:
-        return {}  # there is no vocabulary file; ids come from the SentencePiece model
+        return {}  # there is no vocabulary file: ids come from the SentencePiece model
 
     def _largest(self) -> tuple[int, int]:
         largest = max((len(self._source_spm), *self._language_ids.values()))
@@ -319,19 +319,19 @@ _KINDS: dict[str, type[MarianTokenizer | M2M100Tokenizer]] = {
 }
 
 
-def own_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """The vocabulary files of a tokenizer of this project by name, as :func:`restore_tokenizer` reads them."""
+def own_files(tokenizer: VersoTokenizer) -> dict[str, bytes]:
+    """The vocabulary files of a tokenizer of Verso by name, as :func:`restore_tokenizer` reads them."""
     files = {OWN_SPM: tokenizer.model_proto}
     if tokenizer.target_proto is not None:
         files[OWN_TARGET_SPM] = tokenizer.target_proto
     return files
 
 
-def restore_tokenizer(metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> TextTokenizer:
-    """The tokenizer a manifest describes.
+def restore_tokenizer(metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenizer:
+    """The tokenizer that a manifest describes.
 
     Args:
-        metadata: The manifest's ``tokenizer``; empty for a tokenizer of this project.
+        metadata: The manifest's ``tokenizer``; empty for a tokenizer of Verso.
         files: The vocabulary files by name.
 
     Raises:
@@ -339,7 +339,7 @@ def restore_tokenizer(metadata: Mapping[str, Any], files: Mapping[str, bytes]) -
     """
     try:
         if not metadata:
-            return Tokenizer(files[OWN_SPM], files.get(OWN_TARGET_SPM))
+            return VersoTokenizer(files[OWN_SPM], files.get(OWN_TARGET_SPM))
         if metadata["kind"] not in _KINDS:
             raise ArtifactError(
                 f"The bundle's tokenizer is of the unknown kind {metadata['kind']!r}; this release reads "
@@ -363,31 +363,34 @@ def read_vocabulary(content: bytes, name: str) -> dict[str, int]:
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{name} is no JSON: {error}.") from error
+        raise ArtifactError(f"{name} is not valid JSON: {error}.") from error
     if not isinstance(values, dict) or not all(type(value) is int and value >= 0 for value in values.values()):
-        raise ArtifactError(f"{name} is no vocabulary: it must map pieces to whole numbers.")
+        raise ArtifactError(f"{name} is not a vocabulary: it must map pieces to whole numbers.")
     return values
 
 
-def _stripped(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
+def _strip(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
     """The text without whitespace at its ends, and the spans in that text."""
     lead = len(text) - len(text.lstrip())
     text = text.strip()
     return text, [(min(max(0, start - lead), len(text)), min(max(0, end - lead), len(text))) for start, end in spans]
 
 
-def _cleaned_up(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
+def _clean_up_spaces(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
     """The text without the spaces of :data:`_CLEAN_UP`, and the spans in that text."""
-    kept = list(range(len(text)))  # original index of each remaining character
+    indices = list(range(len(text)))  # original index of each remaining character
     for pattern in _CLEAN_UP:
         index = text.find(pattern)
         while index >= 0:
             text = text[:index] + pattern.strip() + text[index + len(pattern) :]
-            del kept[index]
+            del indices[index]
             if pattern.endswith(" "):
-                del kept[index + len(pattern) - 2]
+                del indices[index + len(pattern) - 2]
             index = text.find(pattern, index + len(pattern.strip()))
-    remaining = set(kept)
-    new_index = [0, *itertools.accumulate(int(old in remaining) for old in range(max(kept, default=-1) + 1))]
+    remaining = set(indices)
+    new_index = [
+        0,
+        *itertools.accumulate(int(original in remaining) for original in range(max(indices, default=-1) + 1)),
+    ]
     last = len(new_index) - 1
     return text, [(new_index[min(start, last)], new_index[min(end, last)]) for start, end in spans]

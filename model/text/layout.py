@@ -1,8 +1,8 @@
-"""The layout of a text: what belongs to no sentence, and what a sentence has beside its words.
+"""The layout of a text: cells, list markers, repeated punctuation and unusual whitespace.
 
-Tabs, wide gaps and single bars separate cells. List markers and numbers of lists are not passed to the model, which
-might change or drop them. Repeated punctuation at the end of a sentence, and unusual whitespace inside it, are
-restored in its translation.
+Tabs, wide gaps and single bars separate cells. The model does not read list markers and numbers of lists, as it might
+change or drop them. Repeated punctuation at the end of a sentence, and unusual whitespace inside it, are restored in
+its translation.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
 def with_cells_as_lines(text: str) -> str:
     """A text of the same length with line breaks in place of tabs, wide gaps and bars between spaces."""
     if not any(sign in text for sign in ("\t", "   ", "|")):
-        return text  # the expression takes longer to find nothing
+        return text  # faster than the expression
     return _GAP.sub(lambda gap: "\n" * len(gap[0]), text)
 
 
 def is_numbered(text: str) -> bool:
-    """Whether several lines of a text begin with a number and a full stop; a single one may be a date: "3. Oktober"."""
+    """Whether several lines of a text begin with a number and a full stop; one may be a date: "3. Oktober"."""
     return "\n" in text and len(list(islice(_NUMBER.finditer(text), 2))) > 1
 
 
@@ -43,7 +43,7 @@ def single_bars(text: str) -> list[Span]:
 
 
 def after_marker(text: str, start: int, end: int, *, numbered: bool) -> int:
-    """Index of the first character of a segment behind its list marker, if it begins a line with one.
+    """Index of the first character of a segment after its list marker, if it begins a line with one.
 
     Args:
         text: The text.
@@ -63,7 +63,7 @@ def after_marker(text: str, start: int, end: int, *, numbered: bool) -> int:
 
 
 def repeated_ending(sentence: str) -> str:
-    """Punctuation at the end of a sentence that is more than one sign, such as "?!"; empty if there is none."""
+    """Punctuation of several signs at the end of a sentence, such as "?!"; empty if there is none."""
     ending = sentence[len(sentence.rstrip(_ENDING_SIGNS)) :]
     return ending if len(ending) > 1 else ""
 

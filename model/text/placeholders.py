@@ -1,8 +1,8 @@
-"""Protected spans: characters of a source that stand in its translation as they are, each exactly once.
+"""Protected spans: characters of a source that its translation contains unchanged, each exactly once.
 
-A model that was trained for it reads a placeholder symbol instead of a span, and writes the same symbol where the span
-belongs. For other models, spans are cut out of the sentence, and their positions are found by alignment. This module
-restores the spans and the spaces around them.
+A model that was trained for it reads a placeholder symbol instead of a span, and writes this symbol at the position of
+the span in the translation. For other models, spans are cut out of the sentence, and their positions follow from
+alignment. This module restores the spans and the spaces around them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from model.text.symbols import Span, shifted
-from model.text.tokenizer import TargetText
+from model.text.symbols import Span, TargetText, shifted
 
 _OPENING = "([{«„‚<¿¡"
-"""Characters to which what follows is always joined without a space."""
+"""Characters that are never followed by a space."""
 
 _CLOSING = ".,;:!?…)]}»“”"
-"""Characters before which no space stands."""
+"""Characters that no space precedes."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,11 @@ class ProtectedSpan:
 
     Args:
         text: Its characters.
-        joins_left: Whether it follows without a space: a letter, a digit or the end of another span stands before it,
-            or it closes a phrase: ``Stop!</b> Go``.
-        joins_right: Whether what follows stands directly behind it.
-        touches_left: Whether anything but whitespace stands directly before it.
-        touches_right: Whether anything but whitespace stands directly behind it.
+        joins_left: Whether it must follow without a space: directly before it is a letter, a digit or another span, or
+            it closes a phrase: ``Stop!</b> Go``.
+        joins_right: Whether what follows it must do so without a space: a letter, a digit or another span.
+        touches_left: Whether anything but whitespace is directly before it.
+        touches_right: Whether anything but whitespace is directly after it.
     """
 
     text: str
@@ -43,7 +42,7 @@ class ProtectedSpan:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a protected span belongs, among the texts of a translation.
+    """The position of a protected span among the texts of a translation.
 
     Args:
         number: The span's number in its sentence.
@@ -61,8 +60,8 @@ class TargetSentence:
     Args:
         text: The translation.
         tokens: The characters that each target token covers.
-        spans: Where each protected span stands, in the order of the source.
-        restored: For each of them, whether the model did not write it and its place was found by alignment.
+        spans: The position of each protected span, in the order of the source.
+        restored: For each of them, whether the model did not write it, so that its position follows from alignment.
     """
 
     text: str
@@ -71,12 +70,12 @@ class TargetSentence:
     restored: tuple[bool, ...] = ()
 
     def with_replaced(self, start: int, end: int, new: str) -> TargetSentence:
-        """The translation with some of its characters replaced; tokens that cover some of them cover all that is new.
+        """The translation with some of its characters replaced; tokens that cover any of them cover all new ones.
 
         Args:
             start: Index of the first character.
             end: Index after the last one.
-            new: What stands there instead.
+            new: The new characters.
         """
         by = len(new) - (end - start)
         return replace(
@@ -92,8 +91,8 @@ class TargetPrefix:
     """The given beginning of the translation of a sentence.
 
     Args:
-        text: Its characters, which stand in the translation as they are.
-        token_ids: What the model reads of them.
+        text: Its characters, which begin the translation unchanged.
+        token_ids: The tokens that the model reads.
         tokens: The characters that each of these tokens covers.
         spans: Its protected spans and unusual whitespace, by their number in the sentence.
     """
@@ -105,12 +104,12 @@ class TargetPrefix:
 
 
 def _after_change(span: Span, changed: Span, by: int) -> Span:
-    """A span after other characters were replaced by some more; it gets all of the new ones if it has some of the old.
+    """A span after characters were replaced; it contains all of the new ones if it contained any of the old.
 
     Args:
-        span: Characters of the text before.
-        changed: Those that were replaced.
-        by: How many more there are.
+        span: The span before.
+        changed: The characters that were replaced.
+        by: The number of new characters minus that of old ones.
     """
     if span[1] <= changed[0]:
         return span
@@ -139,7 +138,7 @@ def mask_spans(text: str, spans: Sequence[Span]) -> str:
         text: Any text.
         spans: Its protected spans, in order.
     """
-    return _covered(text, spans, lambda length: "X" + "x" * (length - 1))
+    return _cover(text, spans, lambda length: "X" + "x" * (length - 1))
 
 
 def blank_spans(text: str, spans: Sequence[Span]) -> str:
@@ -149,22 +148,22 @@ def blank_spans(text: str, spans: Sequence[Span]) -> str:
         text: Any text.
         spans: Its protected spans, in order.
     """
-    return _covered(text, spans, lambda length: " " * length)
+    return _cover(text, spans, lambda length: " " * length)
 
 
-def _covered(text: str, spans: Sequence[Span], cover: Callable[[int], str]) -> str:
+def _cover(text: str, spans: Sequence[Span], cover: Callable[[int], str]) -> str:
     if not spans:
         return text
-    found: list[str] = []
+    parts: list[str] = []
     position = 0
     for start, end in spans:
-        found += [text[position:start], cover(end - start)]
+        parts += [text[position:start], cover(end - start)]
         position = end
-    return "".join([*found, text[position:]])
+    return "".join([*parts, text[position:]])
 
 
 def describe_spans(text: str, spans: Sequence[Span]) -> list[ProtectedSpan]:
-    """The protected spans of a sentence, with what restoring them needs.
+    """The protected spans of a sentence, with the properties that restoring them needs.
 
     Args:
         text: The sentence.
@@ -184,35 +183,35 @@ def describe_spans(text: str, spans: Sequence[Span]) -> list[ProtectedSpan]:
 
 
 def cut_spans(text: str, spans: Sequence[Span]) -> tuple[str, list[int]]:
-    """A sentence without some spans, and without the spaces that are then too many.
+    """Cut spans out of a sentence, together with the spaces that this leaves over.
 
     Args:
         text: The sentence.
         spans: The spans, in order.
 
     Returns:
-        What is left, and the index in the sentence of each of its characters.
+        The remaining text, and the index in the sentence of each of its characters.
     """
-    kept: list[int] = []
+    indices: list[int] = []
     position = 0
     for start, end in spans:
-        kept += range(position, start)
+        indices += range(position, start)
         position = end
-        space_before = not kept or text[kept[-1]].isspace()
+        space_before = not indices or text[indices[-1]].isspace()
         if space_before and (end == len(text) or text[end] in _CLOSING):
-            del kept[-1:]
+            del indices[-1:]
         elif space_before and text[end].isspace():
             position += 1
-    kept += range(position, len(text))
-    return "".join(text[index] for index in kept), kept
+    indices += range(position, len(text))
+    return "".join(text[index] for index in indices), indices
 
 
 def original_spans(spans: Sequence[Span], origins: Sequence[int], num_characters: int) -> list[Span]:
-    """Spans of what is left of a text, as spans of the text.
+    """Map spans of the result of :func:`cut_spans` to the text.
 
     Args:
-        spans: Characters of what is left.
-        origins: Index in the text of each of these characters.
+        spans: Spans of the remaining text.
+        origins: Index in the text of each remaining character.
         num_characters: Length of the text.
     """
     starts = [*origins, num_characters]
@@ -221,54 +220,54 @@ def original_spans(spans: Sequence[Span], origins: Sequence[int], num_characters
 
 
 def after_tokens(parts: Sequence[Place | TargetText], number: int) -> list[Place | TargetText]:
-    """Texts and places behind the first tokens of a translation.
+    """The parts of a translation after its first tokens.
 
     Args:
-        parts: What the model wrote.
+        parts: The output of the model.
         number: Number of tokens to leave out.
     """
-    found: list[Place | TargetText] = []
+    remaining: list[Place | TargetText] = []
     for part in parts:
         num_tokens = _num_tokens(part)
         if number and isinstance(part, TargetText) and number < num_tokens:
-            found.append(_split(part, number)[1])
+            remaining.append(_split(part, number)[1])
             number = 0
         elif number:
             number -= num_tokens
         else:
-            found.append(part)
-    return found
+            remaining.append(part)
+    return remaining
 
 
 def with_inserted(parts: Sequence[Place | TargetText], places: Sequence[tuple[int, int]]) -> list[Place | TargetText]:
-    """Texts and places with more places between them.
+    """The parts of a translation with places inserted.
 
     Args:
-        parts: What the model wrote.
-        places: The target token before which each span belongs, and the span's number, in ascending order.
+        parts: The output of the model.
+        places: The target token that each span precedes, and the span's number, in ascending order.
     """
-    found: list[Place | TargetText] = []
-    waiting = deque(places)
+    result: list[Place | TargetText] = []
+    remaining = deque(places)
     index = 0  # tokens before the current part
     for part in parts:
         rest = part
-        while waiting and waiting[0][0] < index + _num_tokens(rest):
-            token, number = waiting.popleft()
+        while remaining and remaining[0][0] < index + _num_tokens(rest):
+            token, number = remaining.popleft()
             if isinstance(rest, TargetText) and token > index:
                 before, rest = _split(rest, token - index)
-                found.append(before)
+                result.append(before)
                 index = token
-            found.append(Place(number, written=False))
-        found.append(rest)
+            result.append(Place(number, written=False))
+        result.append(rest)
         index += _num_tokens(rest)
-    return found + [Place(number, written=False) for _, number in waiting]
+    return result + [Place(number, written=False) for _, number in remaining]
 
 
-def written_at(parts: Sequence[Place | TargetText]) -> Iterator[tuple[int, int]]:
-    """The target token of each place that the model wrote, and the number of its span.
+def written_places(parts: Sequence[Place | TargetText]) -> Iterator[tuple[int, int]]:
+    """The index of each target token that is a placeholder, and the number of its span.
 
     Args:
-        parts: What the model wrote.
+        parts: The output of the model.
     """
     token = 0
     for part in parts:
@@ -289,7 +288,7 @@ def restore_spans(
         parts: Texts, and the position of each protected span exactly once.
         protected: The protected spans, and then whitespace, by number.
         num_protected: Number of protected spans.
-        prefix: What stands before the parts, if anything is given; it has the spans that have no position in the parts.
+        prefix: The given beginning of the translation, if any; it has the spans that have no position in the parts.
     """
     text = ""
     tokens: list[Span] = []
@@ -301,7 +300,7 @@ def restore_spans(
     for part in parts:
         if isinstance(part, TargetText):
             joins = before is not None and _is_joined(before, part.text)
-            # Punctuation joins a span before all text.
+            # Punctuation follows without a space if only a span precedes it.
             joins = joins or (not tokens and part.text[:1] in _CLOSING)
             if text and part.text and part.begins_word and not joins:
                 text += " "
@@ -326,17 +325,17 @@ def _joins(text: str, before: ProtectedSpan | None, span: ProtectedSpan) -> bool
     """Whether a span follows a text, or another span, without a space."""
     if before is not None:
         return before.joins_right or span.joins_left
-    # A sign for the one that the span touches in the source may be another one: quotation marks differ by language.
+    # The sign that the span touches may differ from that of the source: quotation marks differ by language.
     return span.joins_left or text[-1] in _OPENING or (span.touches_left and not text[-1].isalnum())
 
 
 def _is_joined(span: ProtectedSpan, text: str) -> bool:
-    """Whether a text follows a span without a space: an opening tag, the middle of a word, a sign that touches it."""
+    """Whether a text follows a span without a space, such as an opening tag, or the middle of a word."""
     return span.joins_right or (span.touches_right and not text[:1].isalnum())
 
 
 def _closes(text: str, start: int, end: int) -> bool:
-    """Whether a span stands between punctuation and whitespace."""
+    """Whether a span is between punctuation and whitespace."""
     return text[start - 1] in _CLOSING and (end == len(text) or text[end].isspace())
 
 
@@ -345,9 +344,9 @@ def _num_tokens(part: Place | TargetText) -> int:
 
 
 def _split(text: TargetText, token: int) -> tuple[TargetText, TargetText]:
-    """A text before and from one of its tokens on, without the space between."""
+    """Split a text before one of its tokens, without the space in between."""
     cut = text.tokens[token][0]
     end, start = len(text.text[:cut].rstrip()), len(text.text) - len(text.text[cut:].lstrip())
-    moved = tuple((max(first - start, 0), max(last - start, 0)) for first, last in text.tokens[token:])
+    shifted_tokens = tuple((max(first - start, 0), max(last - start, 0)) for first, last in text.tokens[token:])
     before = TargetText(text.text[:end], text.tokens[:token], text.begins_word)
-    return before, TargetText(text.text[start:], moved, begins_word=start > end)
+    return before, TargetText(text.text[start:], shifted_tokens, begins_word=start > end)

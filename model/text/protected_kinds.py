@@ -1,8 +1,8 @@
 """The kinds of text that are protected by default: URLs, placeholders, tags, paths, emoji and the like.
 
-Each kind has a regular expression, and strings of which at least one occurs in every text with such a span. Most texts
-have none of these strings, so most expressions are never run. Every expression takes time linear in the text: it
-starts only where a token starts, or it has a bounded length, and its repetitions cannot be matched in two ways.
+Each kind has a regular expression, and triggers: every text with a span of this kind contains one of these strings.
+Most texts contain no trigger, so most expressions are not run. Every expression takes time linear in the text: a match
+starts only at the start of a token, or its length is bounded, and no repetition can be matched in two ways.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPENING = {")": "(", "]": "[", "}": "{"}
 _AFTER_ADDRESS = ".,;:!?…'\"*’”“»«)]}"
 _DOT_IN_WORD = re.compile(r"\w\.\w")
 
-# What may stand in a URL after its beginning. Full-width punctuation ends it: Chinese puts no space there.
+# The characters of a URL after its beginning. Full-width punctuation ends it: Chinese has no space there.
 _URL_BODY = r"""[^\s<>"`|\\“”„»«，。、；：！？（）【】《》]"""
 _TOP_LEVEL = "com|org|net|edu|gov|info|io|dev|eu|de|ch|fr|nl|pl|uk"
 _EXTENSIONS = (
@@ -52,9 +52,9 @@ class Kind:
     """A kind of protected span.
 
     Args:
-        triggers: A text without any of these strings has no such span.
-        pattern: Its form.
-        trim: Gives the end of the span, at most the match's; its start if the match is no such span.
+        triggers: Strings; a text without any of them has no span of this kind.
+        pattern: Matches its spans, and possibly more.
+        trim: Returns the end of the span, at most that of the match; the match's start if the match is not a span.
     """
 
     triggers: tuple[str, ...]
@@ -70,7 +70,7 @@ class Kind:
 
 
 def default_spans(text: str) -> Iterator[Span]:
-    """Candidates of all kinds, in no order; they may overlap."""
+    """Candidates of all kinds, unordered; they may overlap."""
     if not _ANY_TRIGGER.search(text):
         return
     for kind in _KINDS:
@@ -88,7 +88,7 @@ def default_spans(text: str) -> Iterator[Span]:
 
 
 def _without_punctuation(match: re.Match[str]) -> int:
-    """The end of an address without the punctuation of the sentence; a closing bracket stays if it was opened."""
+    """The end of an address, without the punctuation of its sentence; a closing bracket stays if it was opened."""
     address = match[0]
     surplus = {closing: address.count(closing) - address.count(opening) for closing, opening in _OPENING.items()}
     end = len(address)
@@ -107,13 +107,13 @@ def _path(match: re.Match[str]) -> int:
     end = _without_punctuation(match)
     root, *parts = match.string[match.start() : end].split("/")
     names = [part for part in parts if part]
-    # One name alone may be the second of two words: "red /green". The first letter of a path is rarely a capital then.
+    # A single name may be the second of two words: "red /green". A single name of a path rarely has a capital.
     is_path = bool(names) and (bool(root) or len(names) > 1 or (len(names[0]) > 2 and names[0][0].islower()))
     return end if is_path and any(character.isalpha() for character in names[0]) else match.start()
 
 
 def _relative_path(match: re.Match[str]) -> int:
-    """The end of ``docs/guide.md`` or ``app/http/``; and/or, km/h and 24/7 are no paths."""
+    """The end of a path such as ``docs/guide.md`` or ``app/http/``; and/or, km/h and 24/7 are not paths."""
     end = _without_punctuation(match)
     path = match.string[match.start() : end]
     is_folder = path.endswith("/") and path.count("/") > 1
@@ -121,7 +121,7 @@ def _relative_path(match: re.Match[str]) -> int:
 
 
 def _version(match: re.Match[str]) -> int:
-    """The end of a version number; dates and numbers with separated thousands are none."""
+    """The end of a version number; dates and numbers with separated thousands are not version numbers."""
     numbers = match["numbers"]
     if numbers and not match["suffix"]:
         parts = numbers.split(".")
@@ -149,22 +149,22 @@ def _code(text: str) -> Iterator[Span]:
             continue
         opening = _FENCE.match(line[0])
         if fence:
-            fenced.append(_stripped(text, *line.span()))
+            fenced.append(_strip(text, *line.span()))
             if opening and opening["fence"].startswith(fence) and not opening["info"]:
                 yield from fenced
                 fence, fenced = "", []
         elif opening and "`" not in opening["info"]:
             fence = opening["fence"]
-            fenced = [_stripped(text, *line.span())]
+            fenced = [_strip(text, *line.span())]
         elif "`" in line[0]:
             yield from _code_in_line(line[0], line.start())
-    for start, end in fenced:  # a block that is never closed is none
+    for start, end in fenced:  # a block that is not closed is no block
         yield from _code_in_line(text[start:end], start)
 
 
 def _code_in_line(line: str, offset: int) -> Iterator[Span]:
     runs = [match.span() for match in _BACKTICKS.finditer(line)]
-    following: dict[int, list[int]] = {}  # by length of the run: indices of the runs, the next one last
+    following: dict[int, list[int]] = {}  # by length: indices of the runs, the next one last
     for index in range(len(runs) - 1, -1, -1):
         start, end = runs[index]
         following.setdefault(end - start, []).append(index)
@@ -180,7 +180,7 @@ def _code_in_line(line: str, offset: int) -> Iterator[Span]:
         index += 1
 
 
-def _stripped(text: str, start: int, end: int) -> Span:
+def _strip(text: str, start: int, end: int) -> Span:
     line = text[start:end]
     return start + len(line) - len(line.lstrip()), start + len(line.rstrip())
 
@@ -280,7 +280,7 @@ _KINDS = (
 )
 
 _ANY_TRIGGER = re.compile(rf"[:;@#{{%<\\/`]|\]\(|\*\*|(?<=\w)\.\w|{_EMOJI_CHARACTER.pattern}")
-"""Found in every text that has a span; most texts have none."""
+"""Matches somewhere in every text with a span; most texts have no match."""
 
 _DOTTED_KINDS = (
     # example.com, docs.example.org:8080/guide

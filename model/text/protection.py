@@ -1,7 +1,7 @@
 """Protected spans: parts of a text that come back unchanged, such as URLs, placeholders, tags and emoji.
 
-:func:`find_spans` finds them, by default or by the caller's patterns. :func:`unknown_spans` finds words with
-characters that a model does not know. Both give spans that are in order, do not overlap and contain no line break.
+:func:`find_spans` returns the spans of the default kinds or of the caller's patterns. :func:`unknown_spans` returns
+words with characters that a model does not know. Their spans are in order, do not overlap and contain no line break.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from itertools import islice
 from typing import Literal, Protocol
 
 from model.errors import InvalidPattern
-from model.text.known_characters import encodable
+from model.text.pieces import encodable
 from model.text.protected_kinds import LINE_BREAKS, default_spans
 from model.text.symbols import Span
 
 Protect = Literal["auto", "none"] | tuple[str, ...]
-"""Which spans are protected: those found by default, none, or those of a list of patterns.
+"""Which spans are protected: those of the default kinds, none, or the matches of a list of patterns.
 
-``"auto"`` as an element of the list adds those found by default.
+``"auto"`` as an element of the list adds those of the default kinds.
 """
 
 MAX_PATTERNS = 50
 MAX_PATTERN_CHARACTERS = 500
 MAX_MATCHES = 10_000
-"""Matches of all patterns in one text, which bounds the time that patterns can take."""
+"""The most matches of all patterns in one text: a bound on the time of a request."""
 
 _MAX_PATTERN_MEMORY_BYTES = 1 << 18
-"""Memory of one compiled pattern; the library keeps up to 128 of them."""
+"""Memory of one compiled pattern; the library caches up to 128 of them."""
 
 _WINDOW_BYTES = 2000
-"""Longer matches may be cut. See :func:`_byte_matches`."""
+"""Longer matches may be cut (:func:`_byte_matches`)."""
 
 _LINE = re.compile(rf"[^{LINE_BREAKS}]+")
 _LINE_BREAK = re.compile(rf"[{LINE_BREAKS}]")
@@ -48,20 +48,20 @@ _JOINERS = "-'\u2019\u2010\u2011"
 def find_spans(text: str, protect: Protect | Sequence[str] = "auto") -> list[Span]:
     """The protected spans of a text.
 
-    Of overlapping candidates the one that begins first counts, and of those the longest. Adjacent spans stay separate.
+    Of overlapping candidates, the one that begins first is chosen, then the longest. Adjacent spans stay separate.
 
     Args:
         text: Any text.
-        protect: Which spans. A pattern has the syntax of RE2. Its matches end with their line, and those of more than
-            2,000 bytes may be cut.
+        protect: Which spans. Patterns have the syntax of RE2. A match ends with its line, and one of more than 2,000
+            bytes may be cut.
 
     Raises:
-        InvalidPattern: A pattern is wrong, or there are too many patterns or matches.
+        InvalidPattern: A pattern is invalid, or there are too many patterns or matches.
     """
     if protect == "none":
         return []
     if isinstance(protect, str):
-        return _chosen(default_spans(text))
+        return _without_overlaps(default_spans(text))
     patterns = compile_patterns(tuple(pattern for pattern in protect if pattern != "auto"))
     candidates: list[Span] = []
     for pattern in patterns:
@@ -70,17 +70,17 @@ def find_spans(text: str, protect: Protect | Sequence[str] = "auto") -> list[Spa
             raise InvalidPattern(pattern.pattern, f"more than {MAX_MATCHES} matches in one text are not allowed")
     if "auto" in protect:
         candidates += default_spans(text)
-    return _chosen(candidates)
+    return _without_overlaps(candidates)
 
 
 def check_patterns(patterns: Sequence[str]) -> None:
-    """Refuse patterns that are wrong.
+    """Refuse invalid patterns.
 
     Args:
-        patterns: What a caller protects, ``"auto"`` possibly among them.
+        patterns: The caller's patterns, and possibly ``"auto"``.
 
     Raises:
-        InvalidPattern: A pattern is wrong, or there are too many.
+        InvalidPattern: A pattern is invalid, or there are too many.
     """
     compile_patterns(tuple(pattern for pattern in patterns if pattern != "auto"))
 
@@ -112,7 +112,7 @@ def compile_patterns(patterns: tuple[str, ...]) -> tuple[_Pattern, ...]:
         raise InvalidPattern(
             patterns[MAX_PATTERNS], f"there are {len(patterns)} patterns and {MAX_PATTERNS} are allowed"
         )
-    # The first text with patterns pays for the import: 10 ms and 4 MB.
+    # Imported here: it takes 10 ms and 4 MB, which only texts with patterns need.
     import re2
 
     options = re2.Options()
@@ -139,9 +139,9 @@ def compile_patterns(patterns: tuple[str, ...]) -> tuple[_Pattern, ...]:
 def unknown_spans(text: str, is_known: Callable[[str], bool]) -> list[Span]:
     """The words of a text with characters that a model does not know.
 
-    A word with such a character inside, or with such a letter, is a span as a whole. Of a word that has such signs at
-    its ends, these are, with the digits beside them. Spans in the same line with only spaces, punctuation and digits
-    between them become one span, so that a phrase in another script stays together.
+    A word with such a letter, or with such a sign inside, is one span. If a word has such signs only at its ends,
+    the signs are spans, with the digits beside them. Spans in one line with only spaces, punctuation and digits between
+    them are merged, so that a phrase in another script stays together.
 
     Args:
         text: Any text.
@@ -159,30 +159,30 @@ def unknown_spans(text: str, is_known: Callable[[str], bool]) -> list[Span]:
     return spans
 
 
-def joined_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """The spans of two lists as one list; spans that overlap become one.
+def merge_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """Merge two lists of spans; spans that overlap become one.
 
     Args:
         spans: Spans in order that do not overlap.
-        others: The same.
+        others: Other spans, likewise.
     """
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted([*spans, *others]):
-        if found and start < found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
-def _chosen(candidates: Iterable[Span]) -> list[Span]:
-    """The leftmost of overlapping spans, and the longest of those that begin together."""
+def _without_overlaps(candidates: Iterable[Span]) -> list[Span]:
+    """The leftmost of overlapping spans, and the longest of those that begin at the same index."""
     spans: list[Span] = []
-    done = 0
+    position = 0
     for start, end in sorted(candidates, key=lambda span: (span[0], -span[1])):
-        if start >= done:
+        if start >= position:
             spans.append((start, end))
-            done = end
+            position = end
     return spans
 
 
@@ -190,16 +190,15 @@ def _matches(pattern: _Pattern, text: str) -> Iterator[Span]:
     """The matches of a pattern, line by line."""
     for line in _LINE.finditer(text):
         start = line.start()
-        # JSON strings can contain unpaired surrogates, which have no UTF-8 form; U+FFFD replaces them.
         encoded = encodable(line[0]).encode()
         if len(encoded) == len(line[0]):
             yield from ((start + first, start + last) for first, last in _byte_matches(pattern, encoded))
             continue
-        done = 0  # bytes counted so far
+        position = 0  # in bytes
         for first, last in _byte_matches(pattern, encoded):
-            begin = start + _num_characters(encoded[done:first])
+            begin = start + _num_characters(encoded[position:first])
             start = begin + _num_characters(encoded[first:last])
-            done = last
+            position = last
             if begin < start:
                 yield begin, start
 
@@ -207,8 +206,8 @@ def _matches(pattern: _Pattern, text: str) -> Iterator[Span]:
 def _byte_matches(pattern: _Pattern, line: bytes) -> Iterator[Span]:
     """The matches in an encoded line, in bytes.
 
-    One search is linear, but each match begins a new search, and each may run to the end of the line. A search
-    therefore ends after two windows, and its match counts if it begins in the first one.
+    One search takes linear time, but each match begins a new search, which may run to the end of the line. A search
+    therefore ends after two windows, and its match is used if it begins in the first one.
     """
     position = 0
     while position < len(line):
@@ -225,12 +224,12 @@ def _byte_matches(pattern: _Pattern, line: bytes) -> Iterator[Span]:
 
 
 def _num_characters(encoded: bytes) -> int:
-    """The number of characters that begin in a piece of UTF-8."""
+    """The number of characters that begin in a slice of UTF-8."""
     return len(encoded.translate(None, _CONTINUATION_BYTES))
 
 
 def _unknown_parts(text: str, unknown: set[str]) -> Iterator[Span]:
-    """The words with an unknown character, or only their ends."""
+    """The words with an unknown character, or only their ends (see :func:`unknown_spans`)."""
     for start, end in _words(text, unknown):
         word = text[start:end]
         if unknown.isdisjoint(word):
@@ -248,7 +247,7 @@ def _unknown_parts(text: str, unknown: set[str]) -> Iterator[Span]:
 
 
 def _words(text: str, unknown: set[str]) -> Iterator[Span]:
-    """The words with an unknown character, and others; punctuation that is known ends a word."""
+    """The words of all chunks with an unknown character; known punctuation ends a word."""
     for chunk in _CHUNK.finditer(text):
         if unknown.isdisjoint(chunk[0]):
             continue
@@ -265,7 +264,7 @@ def _words(text: str, unknown: set[str]) -> Iterator[Span]:
 
 
 def _is_gap(between: str) -> bool:
-    """Whether two words belong to one phrase: no letter and no line break is between them."""
+    """Whether two words belong to one phrase: there is no letter and no line break between them."""
     return not any(character.isalpha() for character in between) and not _LINE_BREAK.search(between)
 
 

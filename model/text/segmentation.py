@@ -1,4 +1,4 @@
-"""Sentence segmentation: split a text into sentences that fit the model, and join their translations again.
+"""Sentence segmentation: split a text into sentences that fit the model, and join their translations.
 
 The library sentencex finds sentence boundaries, line by line. A sentence that is too long for the model is split
 further: at punctuation if there is any, else at spaces, else between characters. No text is dropped, and the text
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 import sentencex
 
-from model.text.known_characters import encodable
+from model.text.pieces import encodable
 from model.text.symbols import Span, after_span
 
 _LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# A look-behind, because matching "[...]+" takes seconds on ten thousand exclamation marks.
+# A look-behind, as "[...]+" takes seconds on ten thousand exclamation marks.
 _AFTER_CLAUSE = re.compile(r"(?<=[;:,.!?…—–)\]}»”])(?=\s)|(?<=\s)(?=[—–(\[{«„“])")
 _AFTER_SPACE = re.compile(r"(?<!\s)\s")
 _ZERO_WIDTH_JOINER = "\u200d"
 _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 # Skin tones, and the tags that spell flags such as Scotland's.
 _EMOJI_TAIL = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
-_WIDE_SPACE_BEHIND_INITIAL = re.compile(r"([A-Z]\s*)[^\S\x00-\x7f](?=\.)")
+_WIDE_SPACE_AFTER_INITIAL = re.compile(r"([A-Z]\s*)[^\S\x00-\x7f](?=\.)")
 _FIRST_REACH = 64
 
 
@@ -49,8 +49,8 @@ def split_text(text: str, language: str, fits: Callable[[int, int], bool], kept:
         text: Any text.
         language: Its language, which determines its abbreviations.
         fits: Whether the characters from a start to an end are short enough for the model. Called once for a sentence
-            that fits, and for about a dozen stretches of bounded length for each segment of a longer sentence.
-        kept: Spans in which no sentence ends and none is split, in order.
+            that fits, and about a dozen times, with a bounded length, for each segment of a longer sentence.
+        kept: Spans in order; no sentence ends and none is split inside one.
 
     Returns:
         Segments that contain every visible character of the text.
@@ -71,21 +71,20 @@ def join_text(text: str, segments: Sequence[Segment], translations: Sequence[str
         translations: One for each segment.
     """
     parts: list[str] = []
-    done = 0
+    position = 0
     for segment, translation in zip(segments, translations, strict=True):
-        parts += [text[done : segment.start], translation]
-        done = segment.end
-    return "".join([*parts, text[done:]])
+        parts += [text[position : segment.start], translation]
+        position = segment.end
+    return "".join([*parts, text[position:]])
 
 
 def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int]]:
-    # JSON strings can contain unpaired surrogates, which the library rejects; U+FFFD replaces them.
     line = encodable(line)
-    # It panics on "Plan A" with a no-break space before the full stop, because this space has more than one byte.
-    line = _WIDE_SPACE_BEHIND_INITIAL.sub(r"\1 ", line)
+    # The library panics on "Plan A" with a no-break space before the full stop: this space has more than one byte.
+    line = _WIDE_SPACE_AFTER_INITIAL.sub(r"\1 ", line)
     sentences = list(sentencex.segment(language, line))
     if "".join(sentences) != line:
-        # The sentences must add up to the line, as the library promises; if not, the line is not split.
+        # The library promises sentences that add up to the line; if they do not, the line is not split.
         sentences = [line]
     position = offset
     for sentence in sentences:
@@ -125,7 +124,7 @@ def _split_long(
             or furthest(_character_breaks(text, start, reach))
             # A letter with very many combining accents can be too long for the model: split between accents.
             or furthest(range(start + 1, reach))
-            # Not even a single character fits; the model then reports that the source is too long.
+            # Not even one character fits: the model will report that the source is too long.
             or outside(start + 1)
         )
         first, last = _trim(text, start, cut)
@@ -137,7 +136,7 @@ def _split_long(
 def _reach(start: int, end: int, fits: Callable[[int, int], bool], outside: Callable[[int], int]) -> int:
     """An index after which no cut fits, or the end of the text.
 
-    Found by doubling the length, so that the rest of a long text is not tokenised again for each of its segments.
+    The length is doubled until it does not fit, so that the rest of a long text is not tokenised for each segment.
     """
     length = _FIRST_REACH
     while (reach := outside(start + length)) < end and fits(start, reach):

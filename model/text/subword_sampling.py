@@ -11,26 +11,10 @@ import random
 
 import sentencepiece
 
+from model.text.pieces import text_pieces
+
 _UNKNOWN_PENALTY = 10.0
-"""How much less likely than the rarest piece a character without a piece is, as in SentencePiece."""
-
-
-def text_pieces(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
-    """The pieces that a text may be split into, without tokens of single bytes, and their ids.
-
-    Args:
-        processor: A vocabulary.
-    """
-    return {
-        processor.IdToPiece(number): number
-        for number in range(processor.GetPieceSize())
-        if not (
-            processor.IsControl(number)
-            or processor.IsUnknown(number)
-            or processor.IsByte(number)
-            or processor.IsUnused(number)
-        )
-    }
+"""The log-probability of a character without a piece is that of the rarest piece minus this, as in SentencePiece."""
 
 
 class SubwordSampler:
@@ -44,16 +28,16 @@ class SubwordSampler:
         self._processor = processor
         self._bytes = [processor.PieceToId(f"<0x{byte:02X}>") for byte in range(256)]
         self._ids = text_pieces(processor)
-        self._scores = {piece: processor.GetScore(number) for piece, number in self._ids.items()}
+        self._scores = {piece: processor.GetScore(token_id) for piece, token_id in self._ids.items()}
         self._prefixes = {piece[:length] for piece in self._ids for length in range(1, len(piece) + 1)}
         self._unknown_score = min(self._scores.values(), default=0.0) - _UNKNOWN_PENALTY
 
     def sample(self, text: str, alpha: float, seed: int) -> list[int]:
-        """The pieces of a random segmentation, with a probability proportional to that of the vocabulary ** alpha.
+        """The pieces of a random segmentation, drawn in proportion to its probability to the power of ``alpha``.
 
         Args:
             text: The text.
-            alpha: 0 takes all segmentations with the same probability; a large number takes the most probable one.
+            alpha: 0 gives all segmentations the same probability; a large number gives the most probable one.
             seed: Seed of the random numbers.
         """
         text = self._processor.Normalize(text)
@@ -62,19 +46,20 @@ class SubwordSampler:
         ids: list[int] = []
         end = len(text)
         while end:
-            start = _drawn(arriving[end], totals[end], rng)
+            start = _draw(arriving[end], totals[end], rng)
             piece = text[start:end]
-            number = self._ids.get(piece)
-            ids += [number] if number is not None else [self._bytes[byte] for byte in reversed(piece.encode())]
+            token_id = self._ids.get(piece)
+            ids += [token_id] if token_id is not None else [self._bytes[byte] for byte in reversed(piece.encode())]
             end = start
         return ids[::-1]
 
     def _forward(self, text: str, alpha: float) -> tuple[list[float], list[list[tuple[int, float]]]]:
-        """For each index of the text, the summed weight of its beginning, and of those that end in each piece.
+        """The forward pass over the lattice of pieces.
 
         Returns:
-            Logarithms of the sums, and for each index the start of each piece that ends there, with the logarithm of
-            the weight of the segmentations that end in it.
+            For each index of the text, the logarithm of the summed weights of all segmentations of the text before it;
+            and for each index, the pieces that end there: the start of each, and the logarithm of the summed weights of
+            the segmentations that end with it.
         """
         scores, prefixes = self._scores, self._prefixes
         length = len(text)
@@ -97,11 +82,11 @@ class SubwordSampler:
         return totals, arriving
 
 
-def _drawn(arriving: list[tuple[int, float]], total: float, rng: random.Random) -> int:
-    """The start of a piece, drawn with the weights of the pieces."""
-    draw = rng.random()
+def _draw(arriving: list[tuple[int, float]], total: float, rng: random.Random) -> int:
+    """Draw the start of a piece, with the weights of the pieces."""
+    remaining = rng.random()
     for start, log_weight in arriving:
-        draw -= math.exp(log_weight - total)
-        if draw <= 0.0:
+        remaining -= math.exp(log_weight - total)
+        if remaining <= 0.0:
             return start
-    return arriving[-1][0]  # rounding left a rest
+    return arriving[-1][0]  # rounding left a remainder

@@ -1,7 +1,7 @@
-"""Reserved symbols: instructions to the model inside a sentence, beside its text.
+"""Reserved symbols, which tell the model about a sentence inside of it, and spans of characters.
 
-A vocabulary can reserve 64 tokens that no text is encoded to. They mark what stands at their place (placeholders), how
-to translate a word (glossary terms), and properties of the whole sentence (form of address, synthetic source).
+A vocabulary can reserve 64 tokens that no text is encoded to. They replace protected spans (placeholders), give the
+translation of a word (glossary terms), or mark the whole sentence (form of address, synthetic source).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
         span: A span.
         others: Spans in order that do not overlap.
     """
-    place = bisect_left(others, (span[1], 0))
-    return place > 0 and others[place - 1][1] > span[0]
+    index = bisect_left(others, (span[1], 0))
+    return index > 0 and others[index - 1][1] > span[0]
 
 
 def after_span(index: int, spans: Sequence[Span]) -> int:
@@ -42,8 +42,8 @@ def after_span(index: int, spans: Sequence[Span]) -> int:
         index: Index of a character.
         spans: Spans in order that do not overlap.
     """
-    place = bisect_left(spans, (index, 0)) - 1
-    return spans[place][1] if place >= 0 and index < spans[place][1] else index
+    before = bisect_left(spans, (index, 0)) - 1
+    return spans[before][1] if before >= 0 and index < spans[before][1] else index
 
 
 NUM_PLACEHOLDERS = 16
@@ -57,7 +57,7 @@ _NUM_RESERVED = 64
 
 @dataclass(frozen=True)
 class Symbol:
-    """A reserved symbol, where text and symbols stand together.
+    """A reserved symbol among texts.
 
     Args:
         name: One of :func:`reserved_symbols`.
@@ -70,6 +70,21 @@ Part = str | Symbol
 """A piece of a sentence: text, or a symbol between texts."""
 
 
+@dataclass(frozen=True)
+class TargetText:
+    """The text of target tokens between symbols.
+
+    Args:
+        text: The text, without a space at its start.
+        tokens: The characters that each token covers.
+        begins_word: Whether its first token begins a word, so that a space precedes it.
+    """
+
+    text: str
+    tokens: tuple[Span, ...]
+    begins_word: bool
+
+
 def placeholder(number: int) -> str:
     """The name of a placeholder symbol.
 
@@ -80,7 +95,7 @@ def placeholder(number: int) -> str:
 
 
 def reserved_symbols() -> tuple[str, ...]:
-    """The 64 symbols a vocabulary can reserve besides pieces, markers and special tokens; some are still unused.
+    """The 64 symbols that a vocabulary can reserve besides pieces, markers and special tokens; some are still unused.
 
     Texts are never encoded to them; they are inserted by id.
     """
@@ -91,12 +106,12 @@ def reserved_symbols() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Characters of a sentence that are passed to the model as something else; nothing where ``start`` is ``end``.
+    """Characters of a sentence that the model does not read, and what it reads instead.
 
     Args:
         start: Index of the first character.
-        end: Index after the last one.
-        parts: What is passed instead.
+        end: Index after the last one; equal to ``start`` if the parts are inserted.
+        parts: The texts and symbols that the model reads instead.
     """
 
     start: int
@@ -112,26 +127,27 @@ def with_replacements(text: str, replacements: Sequence[Replacement]) -> list[tu
         replacements: Its replacements, which do not overlap.
 
     Returns:
-        Each part with the characters of the text that it stands for. All parts of a replacement stand for the
-        characters that it replaces.
+        Each part with the characters of the text that it covers. All parts of a replacement cover the characters that
+        it replaces.
     """
-    found: list[tuple[Part, Span]] = []
+    parts: list[tuple[Part, Span]] = []
     position = 0
-    for one in sorted(replacements, key=lambda replacement: (replacement.start, replacement.end)):
-        if one.start > position:
-            found.append((text[position : one.start], (position, one.start)))
-        found += [(part, (one.start, one.end)) for part in one.parts]
-        position = one.end
+    for replacement in sorted(replacements, key=lambda replacement: (replacement.start, replacement.end)):
+        start, end = replacement.start, replacement.end
+        if start > position:
+            parts.append((text[position:start], (position, start)))
+        parts += [(part, (start, end)) for part in replacement.parts]
+        position = end
     if position < len(text):
-        found.append((text[position:], (position, len(text))))
-    return found
+        parts.append((text[position:], (position, len(text))))
+    return parts
 
 
 def term_parts(word: str, translation: str) -> tuple[Part, ...]:
-    """A word with its translation beside it (Dinu et al. 2019): what a source says about a glossary term.
+    """A glossary term as a model reads it in a source: the word, and its translation beside it (Dinu et al. 2019).
 
     Args:
-        word: The word as it stands in the source.
-        translation: How to translate it.
+        word: The word, as the source has it.
+        translation: Its translation.
     """
     return Symbol(TERM_START), word, Symbol(TERM_TARGET), translation, Symbol(TERM_END)

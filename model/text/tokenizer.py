@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import sentencepiece
 
 from model.errors import ArtifactError, ConfigError
-from model.text.known_characters import WORD_START, KnownCharacters, encodable
-from model.text.subword_sampling import SubwordSampler, text_pieces
-from model.text.symbols import Part, Span, Symbol, reserved_symbols
+from model.text.known_characters import KnownCharacters
+from model.text.pieces import WORD_START, encodable, load_processor, split_with_offsets, text_pieces, without_space
+from model.text.subword_sampling import SubwordSampler
+from model.text.symbols import Part, Span, Symbol, TargetText, reserved_symbols
 
 PAD_ID = 0
 UNKNOWN_ID = 1
@@ -28,23 +28,17 @@ START_ID = 2
 END_ID = 3
 
 
-class TextTokenizer(Protocol):
+class Tokenizer(Protocol):
     """The interface of all tokenizers, whatever their model family."""
 
-    @property
-    def pad_id(self) -> int:
-        """The padding token."""
-        ...
+    pad_id: int
+    """The padding token."""
 
-    @property
-    def start_id(self) -> int:
-        """The first input of the decoder."""
-        ...
+    start_id: int
+    """The first input of the decoder."""
 
-    @property
-    def end_id(self) -> int:
-        """The end token."""
-        ...
+    end_id: int
+    """The end token."""
 
     @property
     def largest_ids(self) -> tuple[int, int]:
@@ -94,37 +88,11 @@ class TextTokenizer(Protocol):
         ...
 
 
-TokenizerKind = Literal["unigram", "char"]
-"""The units of a vocabulary: pieces of words (Kudo 2018), or characters."""
-
-Normalisation = Literal["nfkc", "nfc"]
-"""The normalisation of a text before it is split into pieces.
-
-``nfkc`` is SentencePiece's ``nmt_nfkc``, which replaces compatibility characters by their plain forms (``½`` becomes
-``1/2``). ``nfc`` only composes letters with their accents, turns whitespace into spaces and drops invisible
-characters, so visible characters stay as they are.
-"""
-
 MARKER = re.compile(r"<2([a-z]{2,3})>")
 """The marker of a target language, such as ``<2de>``."""
 
 
-@dataclass(frozen=True)
-class TargetText:
-    """The text of target tokens between symbols.
-
-    Args:
-        text: The text, without a space at its start.
-        tokens: The characters that each token covers.
-        begins_word: Whether its first token begins a word, so that a space stands before it.
-    """
-
-    text: str
-    tokens: tuple[Span, ...]
-    begins_word: bool
-
-
-class Tokenizer:
+class VersoTokenizer:
     """A learned SentencePiece vocabulary with the special tokens of this project.
 
     Args:
@@ -135,6 +103,8 @@ class Tokenizer:
         ArtifactError: The bytes are not a SentencePiece model, or its special tokens have other ids.
     """
 
+    pad_id, start_id, end_id = PAD_ID, START_ID, END_ID
+
     def __init__(self, model_proto: bytes, target_proto: bytes | None = None) -> None:
         self.model_proto = model_proto
         self.target_proto = target_proto
@@ -144,7 +114,7 @@ class Tokenizer:
         self._symbol_ids = _symbols(self._processor)
 
     @classmethod
-    def load(cls, path: Path) -> Tokenizer:
+    def load(cls, path: Path) -> VersoTokenizer:
         """Read a SentencePiece model file.
 
         Raises:
@@ -171,40 +141,25 @@ class Tokenizer:
         return tuple(self._marker_ids)
 
     @property
-    def pad_id(self) -> int:
-        """The padding token."""
-        return PAD_ID
-
-    @property
-    def start_id(self) -> int:
-        """The first input of the decoder."""
-        return START_ID
-
-    @property
-    def end_id(self) -> int:
-        """The end token of source and target."""
-        return END_ID
-
-    @property
     def largest_ids(self) -> tuple[int, int]:
         """The largest tokens that a source and a target may have."""
         return self.vocab_size - 1, self.target_vocab_size - 1
 
     @cached_property
     def never_generated(self) -> tuple[int, ...]:
-        """Tokens of no translation: padding, unknown, start, language markers, reserved symbols, unused pieces."""
+        """Tokens that occur in no translation: padding, unknown, start, markers, reserved symbols, unused pieces."""
         unused = (token_id for token_id in range(self.target_vocab_size) if self._target.IsUnused(token_id))
         symbols = _symbols(self._target).values()
         return (PAD_ID, UNKNOWN_ID, START_ID, *_markers(self._target).values(), *symbols, *unused)
 
     @property
     def byte_ids(self) -> tuple[int, ...]:
-        """The tokens of a target that stand for one byte each."""
+        """The target tokens that are single bytes."""
         return tuple(token_id for token_id in range(self.target_vocab_size) if self._target.IsByte(token_id))
 
     @cached_property
     def known_characters(self) -> KnownCharacters:
-        """The characters that a source has without tokens of single bytes."""
+        """The characters that sources are encoded with, without tokens of single bytes."""
         return KnownCharacters(text_pieces(self._processor), self._processor.Normalize)
 
     @property
@@ -244,13 +199,13 @@ class Tokenizer:
         return [self._marker(target), *self._sampler.sample(text, alpha, seed), END_ID]
 
     def encode_parts(self, parts: Sequence[Part], target: str) -> list[int]:
-        """As :meth:`encode`, of a sentence with symbols in it.
+        """As :meth:`encode`, for a sentence with symbols in it.
 
-        A text behind a symbol is cut as if a space stood before it, unless it begins with punctuation.
+        A text after a symbol is split as if a space preceded it, unless it begins with punctuation.
 
         Args:
             parts: The sentence.
-            target: The language wanted.
+            target: The target language.
 
         Raises:
             ConfigError: The vocabulary was learned without a symbol.
@@ -258,7 +213,7 @@ class Tokenizer:
         return [self._marker(target), *self._part_ids(parts), END_ID]
 
     def encode_target_parts(self, parts: Sequence[Part]) -> list[int]:
-        """As :meth:`encode_target`, of a sentence with symbols in it.
+        """As :meth:`encode_target`, for a sentence with symbols in it.
 
         Raises:
             ConfigError: The vocabulary was learned without a symbol, or source and target have a vocabulary each.
@@ -274,7 +229,7 @@ class Tokenizer:
         """
         if isinstance(part, Symbol):
             return [(0, 0)]
-        return _with_offsets(self._part_processor(part, begins=begins), part)[1] if part.strip() else []
+        return split_with_offsets(self._part_processor(part, begins=begins), part).spans if part.strip() else []
 
     def _part_ids(self, parts: Sequence[Part]) -> list[int]:
         ids: list[int] = []
@@ -286,7 +241,7 @@ class Tokenizer:
         return ids
 
     def _part_processor(self, part: str, *, begins: bool) -> sentencepiece.SentencePieceProcessor:
-        """The vocabulary, which puts a space before a text that begins the sentence or a word."""
+        """The vocabulary, which inserts a space before a text that begins the sentence or a word."""
         return self._processor if begins or part[0].isspace() or part[0].isalnum() else self._unprefixed
 
     @cached_property
@@ -299,8 +254,8 @@ class Tokenizer:
 
     @cached_property
     def _unprefixed(self) -> sentencepiece.SentencePieceProcessor:
-        """The same vocabulary, which puts no space before a text."""
-        # Messages of a protobuf that stand behind each other are merged: this one says add_dummy_prefix = false.
+        """The same vocabulary, which inserts no space before a text."""
+        # Concatenated messages of a protobuf are merged: the appended one sets add_dummy_prefix to false.
         return load_processor(self.model_proto + b"\x1a\x02\x18\x00")
 
     def symbol_id(self, name: str) -> int:
@@ -341,8 +296,8 @@ class Tokenizer:
 
     def encode_with_offsets(self, text: str, target: str, source: str | None = None) -> tuple[list[int], list[Span]]:
         """As :meth:`encode`, with the characters of ``text`` that each token covers."""
-        ids, spans = _with_offsets(self._processor, text)
-        return [self._marker(target), *ids, END_ID], [(0, 0), *spans, (len(text), len(text))]
+        split = split_with_offsets(self._processor, text)
+        return [self._marker(target), *split.ids, END_ID], [(0, 0), *split.spans, (len(text), len(text))]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode target ids; special tokens are left out."""
@@ -355,15 +310,15 @@ class Tokenizer:
             ids: Target tokens.
         """
         symbols = {token_id: name for name, token_id in self._symbol_ids.items()}
-        found: list[Symbol | TargetText] = []
+        parts: list[Symbol | TargetText] = []
         for name, run in groupby(ids, symbols.get):
             tokens = list(run)
             if name is not None:
-                found += [Symbol(name)] * len(tokens)
+                parts += [Symbol(name)] * len(tokens)
                 continue
             text, spans = self.decode_with_offsets(tokens)
-            found.append(TargetText(text, tuple(spans), self._target.IdToPiece(tokens[0]).startswith(WORD_START)))
-        return found
+            parts.append(TargetText(text, tuple(spans), self._target.IdToPiece(tokens[0]).startswith(WORD_START)))
+        return parts
 
     def decode_with_offsets(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
         """As :meth:`decode`, with the characters of the text that each token covers."""
@@ -378,26 +333,26 @@ class Tokenizer:
         """Target tokens as text."""
         return [self._target.IdToPiece(token_id) for token_id in ids]
 
-    def counterparts(self, other: Tokenizer) -> list[list[int]]:
-        """The source tokens of another vocabulary that stand for the text of each source token of this one.
+    def counterparts(self, other: VersoTokenizer) -> list[list[int]]:
+        """The source tokens of another vocabulary that have the text of each source token of this one.
 
         Args:
             other: The other vocabulary.
 
         Returns:
-            One token where the other vocabulary has the same. None for a symbol or byte that it does not have.
+            One token where the other vocabulary has the same; no token for a symbol or byte that it does not have.
         """
-        found: list[list[int]] = []
+        counterparts: list[list[int]] = []
         for token_id, piece in enumerate(self.pieces(range(self.vocab_size))):
             same = int(other._processor.PieceToId(piece))
             if token_id == UNKNOWN_ID or (same != UNKNOWN_ID and not other._processor.IsUnused(same)):
-                found.append([same])
+                counterparts.append([same])
             elif self._processor.IsControl(token_id) or self._processor.IsByte(token_id):
-                found.append([])
+                counterparts.append([])
             else:
                 processor = other._processor if piece.startswith(WORD_START) else other._unprefixed
-                found.append(processor.EncodeAsIds(piece.replace(WORD_START, " ").strip()))
-        return found
+                counterparts.append(processor.EncodeAsIds(piece.replace(WORD_START, " ").strip()))
+        return counterparts
 
     def _marker(self, target: str) -> int:
         try:
@@ -406,24 +361,6 @@ class Tokenizer:
             raise ArtifactError(
                 f"The tokenizer has no marker for target language {target!r}; it has {', '.join(self._marker_ids)}."
             ) from None
-
-
-def load_processor(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
-    """Load a serialised SentencePiece model, whatever its special tokens are.
-
-    Raises:
-        ArtifactError: The bytes are not a SentencePiece model, or one with pieces that are no text.
-    """
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(model_proto)
-    except RuntimeError as error:
-        raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
-    try:
-        processor.IdToPiece(list(range(processor.GetPieceSize())))
-    except UnicodeDecodeError as error:
-        raise ArtifactError("The tokenizer is damaged: it has pieces that are not UTF-8.") from error
-    return processor
 
 
 def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
@@ -440,28 +377,12 @@ def _load(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
 
 def _markers(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
     """The ids of the language markers of a vocabulary by language, in the order of the ids."""
-    found: dict[str, int] = {}
-    for token_id in range(processor.GetPieceSize()):
-        marker = MARKER.fullmatch(processor.IdToPiece(token_id)) if processor.IsControl(token_id) else None
-        if marker:
-            found[marker[1]] = token_id
-    return found
+    pieces = ((token_id, processor.IdToPiece(token_id)) for token_id in range(processor.GetPieceSize()))
+    matches = ((token_id, MARKER.fullmatch(piece)) for token_id, piece in pieces if processor.IsControl(token_id))
+    return {match[1]: token_id for token_id, match in matches if match}
 
 
 def _symbols(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
     """The ids of the reserved symbols of a vocabulary, by symbol."""
-    found = {symbol: processor.PieceToId(symbol) for symbol in reserved_symbols()}
-    return {symbol: token_id for symbol, token_id in found.items() if processor.IsControl(token_id)}
-
-
-def _with_offsets(processor: sentencepiece.SentencePieceProcessor, text: str) -> tuple[list[int], list[Span]]:
-    mapping = processor.encode_as_offset_mapping(encodable(text))
-    return mapping["ids"], [without_space(text, span) for span in mapping["offsets"]]
-
-
-def without_space(text: str, span: Span) -> Span:
-    """A span without leading whitespace, which SentencePiece counts as part of a word's first piece."""
-    start, end = span
-    while start < end and text[start].isspace():
-        start += 1
-    return start, end
+    ids = {symbol: processor.PieceToId(symbol) for symbol in reserved_symbols()}
+    return {symbol: token_id for symbol, token_id in ids.items() if processor.IsControl(token_id)}

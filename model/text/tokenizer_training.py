@@ -1,21 +1,51 @@
-"""Learning a SentencePiece vocabulary with the special tokens of this project."""
+"""Learn a SentencePiece vocabulary with the special tokens of this project."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import tempfile
 import unicodedata
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import sentencepiece
 
 from model.errors import ConfigError, DataError
-from model.text.known_characters import WORD_START
+from model.text.pieces import WORD_START
 from model.text.symbols import reserved_symbols
-from model.text.tokenizer import END_ID, MARKER, PAD_ID, START_ID, UNKNOWN_ID, Normalisation, Tokenizer, TokenizerKind
+from model.text.tokenizer import (
+    END_ID,
+    MARKER,
+    PAD_ID,
+    START_ID,
+    UNKNOWN_ID,
+    VersoTokenizer,
+)
+
+TokenizerKind = Literal["unigram", "char"]
+"""The units of a vocabulary: pieces of words (Kudo 2018), or characters."""
+
+Normalisation = Literal["nfkc", "nfc"]
+"""The normalisation of a text before it is split into pieces.
+
+``nfkc`` is SentencePiece's ``nmt_nfkc``, which replaces compatibility characters by their plain forms (``½`` becomes
+``1/2``). ``nfc`` only composes letters with their accents, turns whitespace into spaces and drops invisible
+characters, so visible characters stay as they are.
+"""
+
+_COMMON_OPTIONS: dict[str, Any] = {
+    "byte_fallback": True,
+    "pad_id": PAD_ID,
+    "unk_id": UNKNOWN_ID,
+    "bos_id": START_ID,
+    "eos_id": END_ID,
+    "split_digits": True,
+    "minloglevel": 2,
+}
+"""The options of SentencePiece that all vocabularies share."""
 
 
 def learn_tokenizer(
@@ -29,7 +59,7 @@ def learn_tokenizer(
     normalisation: Normalisation = "nfkc",
     reserve_symbols: bool = False,
     required_characters: str = "",
-) -> Tokenizer:
+) -> VersoTokenizer:
     """Learn a vocabulary shared by all languages, with byte fallback.
 
     Args:
@@ -48,39 +78,25 @@ def learn_tokenizer(
         ConfigError: The text is too small for a vocabulary of this size, or a language code is invalid.
         DataError: There is no text.
     """
-    for language in languages:
-        if not MARKER.fullmatch(f"<2{language}>"):
-            raise ConfigError(f"{language!r} is no language code; it must be two or three small letters, like 'de'.")
-    sink = io.BytesIO()
-    iterator = iter(sentence for sentence in sentences if sentence.strip())
-    first = next(iterator, None)
-    if first is None:
+    markers = _markers(languages)
+    texts = (sentence for sentence in sentences if sentence.strip())
+    first_text = next(texts, None)
+    if first_text is None:
         raise DataError("There is no text to learn a tokenizer from: every line is empty.")
-
-    def all_sentences() -> Iterable[str]:
-        yield first
-        yield from iterator
-
-    symbols = [f"<2{language}>" for language in languages] + list(reserved_symbols() if reserve_symbols else ())
+    sink = io.BytesIO()
     sentencepiece.set_random_generator_seed(seed)
     try:
         with _normalisation_rule(normalisation) as rule:
             sentencepiece.SentencePieceTrainer.Train(
                 **_model_options(kind),
                 **rule,
-                sentence_iterator=iter(all_sentences()),
+                sentence_iterator=itertools.chain([first_text], texts),
                 model_writer=sink,
                 vocab_size=vocab_size,
                 character_coverage=character_coverage,
                 required_chars=required_characters,
-                byte_fallback=True,
-                control_symbols=symbols,
-                pad_id=PAD_ID,
-                unk_id=UNKNOWN_ID,
-                bos_id=START_ID,
-                eos_id=END_ID,
-                split_digits=True,
-                minloglevel=2,
+                control_symbols=[*markers, *(reserved_symbols() if reserve_symbols else ())],
+                **_COMMON_OPTIONS,
             )
     except RuntimeError as error:
         raise ConfigError(
@@ -88,9 +104,20 @@ def learn_tokenizer(
         ) from error
     proto = sink.getvalue()
     if rules := rule.get("normalization_rule_tsv"):
-        # SentencePiece records the name of a temporary file, which is random: the same text gives the same bytes.
+        # SentencePiece records the random name of the temporary file. Replaced, the same text gives the same bytes.
         proto = proto.replace(rules.encode(), normalisation.encode().ljust(len(rules.encode()), b"-"))
-    return Tokenizer(proto)
+    return VersoTokenizer(proto)
+
+
+def _markers(languages: Sequence[str]) -> list[str]:
+    """The marker tokens of target languages."""
+    markers = [f"<2{language}>" for language in languages]
+    for language, marker in zip(languages, markers, strict=True):
+        if not MARKER.fullmatch(marker):
+            raise ConfigError(
+                f"{language!r} is not a language code; it must be two or three lower-case letters, such as 'de'."
+            )
+    return markers
 
 
 def _model_options(kind: TokenizerKind) -> dict[str, Any]:
@@ -108,13 +135,13 @@ def _model_options(kind: TokenizerKind) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _normalisation_rule(normalisation: Normalisation) -> Generator[dict[str, Any]]:
-    """The options of SentencePiece for a normalisation. It reads custom rules from a file."""
+    """The options of SentencePiece for a normalisation. SentencePiece reads custom rules from a file."""
     if normalisation == "nfkc":
         yield {"normalization_rule_name": "nmt_nfkc"}
         return
     with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as rules:
-        for written, read in sorted(_nfc_rules().items()):
-            rules.write(f"{_code_points(written)}\t{_code_points(read)}\n")
+        for spelling, normalised in sorted(_nfc_rules().items()):
+            rules.write(f"{_code_points(spelling)}\t{_code_points(normalised)}\n")
         rules.flush()
         yield {"normalization_rule_tsv": rules.name}
 
@@ -130,9 +157,9 @@ def _nfc_rules() -> dict[str, str]:
             decomposed = unicodedata.normalize("NFD", composed)
             # All spellings: with all accents decomposed, or with the first ones composed already.
             for split in range(len(decomposed) - 1):
-                written = unicodedata.normalize("NFC", decomposed[: split + 1]) + decomposed[split + 1 :]
-                if written != composed:
-                    rules[written] = composed
+                spelling = unicodedata.normalize("NFC", decomposed[: split + 1]) + decomposed[split + 1 :]
+                if spelling != composed:
+                    rules[spelling] = composed
     for code_point in range(1, 0x10000):
         category = unicodedata.category(chr(code_point))
         if category == "Zs" or chr(code_point) in "\t\n\r\v\f\x85\u2028\u2029":

@@ -1,4 +1,4 @@
-"""Lines of a file as text in UTF-8, with an error that names the line."""
+"""Decoding UTF-8, with an error that names the line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from model.errors import DataError
 
 
 def decode(text: bytes, first_line: int, name: str) -> str:
-    """Text in UTF-8.
+    """Decode UTF-8.
 
     Args:
-        text: A line of the input, or all of it.
+        text: Lines of the input.
         first_line: The number of its first line.
-        name: What the input is called in an error.
+        name: The name of the input in an error.
 
     Raises:
         DataError: It is not UTF-8.
@@ -21,6 +21,6 @@ def decode(text: bytes, first_line: int, name: str) -> str:
     except UnicodeDecodeError as error:
         line = first_line + text.count(b"\n", 0, error.start)
         raise DataError(
-            f"Line {line} of {name} is not UTF-8: it holds byte 0x{text[error.start]:02x}. "
+            f"Line {line} of {name} is not UTF-8: it has the byte 0x{text[error.start]:02x}. "
             "Convert it first, for example with 'iconv -f latin1 -t utf-8'."
         ) from error

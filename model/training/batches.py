@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError
-from model.text.tokenizer import PAD_ID, TextTokenizer, Tokenizer
+from model.text.tokenizer import PAD_ID, Tokenizer, VersoTokenizer
 from model.training.augmentation import Augmentation, join_sentences
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus
@@ -108,7 +108,7 @@ class BatchMaker:
         corpora: Sequence[LoadedCorpus],
         languages: tuple[str, str],
         directions: Sequence[tuple[str, str]],
-        tokenizer: TextTokenizer,
+        tokenizer: Tokenizer,
         *,
         batch_tokens: int,
         max_tokens: int,
@@ -120,7 +120,7 @@ class BatchMaker:
         kept_in: Path | None = None,
     ) -> None:
         if (subword_sampling or target_subword_sampling) and (
-            not isinstance(tokenizer, Tokenizer) or tokenizer.is_char
+            not isinstance(tokenizer, VersoTokenizer) or tokenizer.is_char
         ):
             raise ConfigError(
                 "subword_sampling and target_subword_sampling need a vocabulary of subwords that 'verso "
@@ -308,7 +308,7 @@ class BatchMaker:
     ) -> tuple[Ids, Ids]:
         """An example with the sides segmented at random that were drawn for it."""
         source_ids, target_ids = pair
-        if isinstance(self._tokenizer, Tokenizer):
+        if isinstance(self._tokenizer, VersoTokenizer):
             if sampled[0]:
                 ids = self._tokenizer.encode_sampled(source, context.target, _SAMPLING_ALPHA, int(seeds[0]))
                 source_ids = np.array(self._examples.tag(ids, context), dtype=np.int32)

@@ -14,7 +14,7 @@ from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.network.transformer import Transformer
 from model.scores import bleu_units, exact_share, score
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import LoadedCorpus, Pair
 from model.training.loss import label_smoothed_loss
@@ -22,7 +22,7 @@ from model.training.loss import label_smoothed_loss
 
 def dev_scores(
     transformer: Transformer,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     corpora: Mapping[str, Sequence[Pair]],
     languages: tuple[str, str],
     directions: Sequence[tuple[str, str]],
@@ -53,7 +53,7 @@ def dev_scores(
 
 def corpus_scores(
     transformer: Transformer,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     pairs: Sequence[Pair],
     languages: tuple[str, str],
     directions: Sequence[tuple[str, str]],
@@ -88,7 +88,7 @@ def corpus_scores(
 @torch.inference_mode()
 def dev_loss(
     transformer: Transformer,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     pairs: Sequence[Pair],
     languages: tuple[str, str],
     directions: Sequence[tuple[str, str]],
@@ -114,7 +114,7 @@ def dev_loss(
 
 def translate_greedily(
     transformer: Transformer,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     sentences: Sequence[str],
     target: str,
     source: str | None = None,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from model.errors import ConfigError, DataError
 from model.process.files import atomic_write
 from model.text.symbols import Part
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus, Pair
 
@@ -104,7 +104,7 @@ class Examples:
         corpora: Sequence[LoadedCorpus],
         languages: tuple[str, str],
         directions: Sequence[tuple[str, str]],
-        tokenizer: TextTokenizer,
+        tokenizer: Tokenizer,
         *,
         max_tokens: int,
         controlled: ControlledPairs | None = None,
@@ -116,7 +116,7 @@ class Examples:
         self.num_too_long = 0
         self._parts: list[_Part] = []
         weights: list[npt.NDArray[np.float64]] = []
-        if not isinstance(tokenizer, Tokenizer):
+        if not isinstance(tokenizer, VersoTokenizer):
             kept_in = None  # an imported vocabulary has no bytes that would tell it from another
         files: set[Path] = set()
         digests = [_digest(corpus.pairs) if kept_in else "" for corpus in corpora]
@@ -176,7 +176,7 @@ class Examples:
 
     def encode_parts(self, source: list[Part], target: list[Part], context: Context) -> tuple[Ids, Ids]:
         """As :meth:`encode`, of a text with symbols in it."""
-        assert isinstance(self._tokenizer, Tokenizer)
+        assert isinstance(self._tokenizer, VersoTokenizer)
         source_ids = self.tag(self._tokenizer.encode_parts(source, context.target), context)
         target_ids = self._tokenizer.encode_target_parts(target)
         return np.array(source_ids, dtype=np.int32), np.array(target_ids, dtype=np.int32)
@@ -190,7 +190,7 @@ class Examples:
         symbols = [symbol for symbol in (context.address, context.tag) if symbol is not None]
         if not symbols:
             return source_ids
-        if not isinstance(self._tokenizer, Tokenizer):
+        if not isinstance(self._tokenizer, VersoTokenizer):
             raise ConfigError("tag needs a vocabulary that 'verso train' learned with reserve_symbols.")
         for symbol in symbols:
             source_ids = self._tokenizer.tagged(source_ids, symbol)
@@ -207,7 +207,7 @@ class Examples:
 
     def _key(self, context: Context, digest: str) -> str:
         """The name under which the examples of a corpus in one direction are kept."""
-        assert isinstance(self._tokenizer, Tokenizer)
+        assert isinstance(self._tokenizer, VersoTokenizer)
         vocabulary = self._tokenizer.model_proto + (self._tokenizer.target_proto or b"")
         has_addresses = self._controlled is not None and self._controlled.address_share > 0
         names = f"{_FORMAT} {context} {self._max_tokens} {has_addresses} {digest}"

@@ -18,7 +18,7 @@ from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.network.transformer import Transformer
 from model.process.files import file_digest as digest_of_file
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.training.settings import TrainingSettings
 
 IMPORTED = ("tokenizer", "decoding")
@@ -48,7 +48,7 @@ class Initial:
 
     config: ModelConfig
     weights: dict[str, Tensor]
-    tokenizer: TextTokenizer
+    tokenizer: Tokenizer
     name: str
     sha256: str
     facts: dict[str, Any] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def load_initial(path: Path) -> Initial:
         if name not in found:
             raise ArtifactError(f"{path} has no parameter {name}; export it again with this release.")
     weights = {name: found[name].detach().float().clone() for name in names}
-    if isinstance(bundle.tokenizer, Tokenizer):
+    if isinstance(bundle.tokenizer, VersoTokenizer):
         return Initial(config, weights, bundle.tokenizer, manifest.name, digest)
     return Initial(
         config,
@@ -149,7 +149,7 @@ def check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path |
         )
 
 
-def with_vocabulary(initial: Initial, tokenizer: Tokenizer) -> Initial:
+def with_vocabulary(initial: Initial, tokenizer: VersoTokenizer) -> Initial:
     """The same model with another shared vocabulary.
 
     A token that both vocabularies have keeps its vector. The vector of another piece is the mean of those of the old
@@ -163,7 +163,7 @@ def with_vocabulary(initial: Initial, tokenizer: Tokenizer) -> Initial:
         ConfigError: The model is imported, or either of the two has separate vocabularies.
     """
     old = initial.tokenizer
-    if not isinstance(old, Tokenizer) or old.target_proto is not None or tokenizer.target_proto is not None:
+    if not isinstance(old, VersoTokenizer) or old.target_proto is not None or tokenizer.target_proto is not None:
         raise ConfigError(
             f"'tokenizer' gives {initial.name} another vocabulary, which is possible only for a model of this project "
             "with one vocabulary for source and target; leave it out."
@@ -182,7 +182,7 @@ def with_vocabulary(initial: Initial, tokenizer: Tokenizer) -> Initial:
 def fine_tuning_config(
     settings: TrainingSettings,
     config: ModelConfig,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     directions: LanguagePairs | None = None,
 ) -> ModelConfig:
     """The architecture of a fine-tuning run: that of the model it starts from, with the dropout of the settings.
@@ -222,7 +222,7 @@ def fine_tuning_config(
             raise ConfigError(
                 f"pairs asks for {source}-{target}, but the model to start from translates {directions.describe()}."
             )
-        if isinstance(tokenizer, Tokenizer) and target not in tokenizer.languages:
+        if isinstance(tokenizer, VersoTokenizer) and target not in tokenizer.languages:
             raise ConfigError(
                 f"pairs asks for translations to {target!r}, but the model to start from can be asked for "
                 f"{', '.join(tokenizer.languages)} only."

@@ -31,7 +31,7 @@ from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
 from model.process.stop_signals import stop_request
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.training.batches import PIECE, BatchMaker
 from model.training.controlled_pairs import ControlledPairs
 from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
@@ -174,7 +174,7 @@ class _Run:
         self.processes = processes
         self.report = report
         run_dir.mkdir(parents=True, exist_ok=True)
-        self.tokenizer: TextTokenizer
+        self.tokenizer: Tokenizer
         self.config: ModelConfig
         self.files: dict[str, bytes] | None = None
         self.imported: dict[str, Any] = {}
@@ -190,7 +190,7 @@ class _Run:
         elif init_from:
             initial = load_initial(init_from)
             if settings.tokenizer:
-                initial = with_vocabulary(initial, Tokenizer.load((tokenizer_dir or Path()) / settings.tokenizer))
+                initial = with_vocabulary(initial, VersoTokenizer.load((tokenizer_dir or Path()) / settings.tokenizer))
             self.origin = initial.origin
             self._take_model(initial)
         report("reading the training text")
@@ -285,16 +285,16 @@ class _Run:
             kept_in=self.run_dir / ENCODED,
         )
 
-    def _make_tokenizer(self, corpora: list[LoadedCorpus], tokenizer_dir: Path | None) -> Tokenizer:
+    def _make_tokenizer(self, corpora: list[LoadedCorpus], tokenizer_dir: Path | None) -> VersoTokenizer:
         if self.settings.tokenizer:
-            return Tokenizer.load((tokenizer_dir or Path()) / self.settings.tokenizer)
+            return VersoTokenizer.load((tokenizer_dir or Path()) / self.settings.tokenizer)
 
         def learn() -> tuple[bytes, bytes | None]:
             tokenizer = learn_vocabulary(self.settings, corpora)
             write_vocabulary(tokenizer, self.run_dir)
             return tokenizer.model_proto, tokenizer.target_proto
 
-        return Tokenizer(*self.processes.from_first(learn))
+        return VersoTokenizer(*self.processes.from_first(learn))
 
     def _controlled_pairs(self, corpora: Sequence[LoadedCorpus]) -> ControlledPairs | None:
         """What makes pairs that tell the model something, if the settings ask for it."""

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from model.errors import ConfigError
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.corpus import Pair, spread
 from model.training.defaults import FittingSettings, TextStatistics, fitting_vocab_size
@@ -22,7 +22,7 @@ _LATIN_END = "\u0250"
 _LATIN_EXTENDED = ("\u1e00", "\u1eff")
 
 
-def try_vocabulary(pairs: Sequence[Pair], languages: tuple[str, str]) -> Tokenizer:
+def try_vocabulary(pairs: Sequence[Pair], languages: tuple[str, str]) -> VersoTokenizer:
     """A vocabulary of the size that fits the text.
 
     A text of few words allows fewer tokens, and a script of many characters needs more; then the nearest size is taken
@@ -47,7 +47,7 @@ def try_vocabulary(pairs: Sequence[Pair], languages: tuple[str, str]) -> Tokeniz
     raise refused
 
 
-def text_statistics(pairs: Sequence[Pair], languages: tuple[str, str], tokenizer: Tokenizer) -> TextStatistics:
+def text_statistics(pairs: Sequence[Pair], languages: tuple[str, str], tokenizer: VersoTokenizer) -> TextStatistics:
     """What the settings depend on in a training text.
 
     Args:

@@ -14,7 +14,7 @@ from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.text.symbols import reserved_symbols
-from model.text.tokenizer import Normalisation, TokenizerKind
+from model.text.tokenizer_training import Normalisation, TokenizerKind
 from model.training.augmentation import Augmentation
 from model.training.controls import Controls
 
@@ -156,7 +156,7 @@ class TrainingSettings:
         separate_vocabularies: Whether source and target have separate vocabularies, each of ``vocab_size`` tokens;
             needs one direction and ``share_embeddings: false``.
         normalisation: Normalisation of a learned vocabulary: ``nfkc`` or ``nfc``
-            (:data:`model.text.tokenizer.Normalisation`).
+            (:data:`model.text.tokenizer_training.Normalisation`).
         reserve_symbols: Whether a learned vocabulary contains 64 reserved symbols
             (:func:`model.text.symbols.reserved_symbols`).
         tokenizer: An existing SentencePiece model to use instead of learning one, relative to the config file. With

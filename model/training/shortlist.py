@@ -17,8 +17,8 @@ from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
 from model.process.progress import Progress, no_progress
-from model.text.known_characters import WORD_START
-from model.text.tokenizer import TextTokenizer
+from model.text.pieces import WORD_START
+from model.text.tokenizer import Tokenizer
 from model.training.corpus import Pair
 
 Links = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
@@ -58,7 +58,7 @@ class ShortlistSettings:
 
 def learn_for_model(
     manifest: Manifest,
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     pairs: Sequence[Pair],
     languages: tuple[str, str],
     settings: ShortlistSettings = ShortlistSettings(),

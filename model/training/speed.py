@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from model.network.transformer import Transformer
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.training.batches import BatchMaker
 from model.training.corpus import LoadedCorpus, Pair, spread
 from model.training.settings import TrainingSettings
@@ -19,7 +19,7 @@ _WARM_UP = 2
 
 
 def measured_tokens_per_s(
-    settings: TrainingSettings, tokenizer: Tokenizer, pairs: Sequence[Pair], device: str, seconds: float = 6.0
+    settings: TrainingSettings, tokenizer: VersoTokenizer, pairs: Sequence[Pair], device: str, seconds: float = 6.0
 ) -> float:
     """Target tokens a second of one process, from a few updates of a model with random weights.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.corpus import LoadedCorpus
 from model.training.settings import TrainingSettings
@@ -17,7 +17,7 @@ def learn_vocabulary(
     corpora: Sequence[LoadedCorpus],
     more_sentences: Iterable[str] = (),
     required_characters: str = "",
-) -> Tokenizer:
+) -> VersoTokenizer:
     """Learn one vocabulary for both languages, or one for each, as the settings say.
 
     Args:
@@ -30,7 +30,7 @@ def learn_vocabulary(
         ConfigError: The text is too small for a vocabulary of this size.
     """
 
-    def learn(sentences: Iterable[str], languages: Sequence[str]) -> Tokenizer:
+    def learn(sentences: Iterable[str], languages: Sequence[str]) -> VersoTokenizer:
         return learn_tokenizer(
             sentences,
             settings.vocab_size,
@@ -52,10 +52,10 @@ def learn_vocabulary(
     pairs = [pair for corpus in corpora for pair in corpus.pairs]
     sources = learn((pair[source] for pair in pairs), targets)
     # Targets contain no markers, so their vocabulary needs none.
-    return Tokenizer(sources.model_proto, learn((pair[1 - source] for pair in pairs), ()).model_proto)
+    return VersoTokenizer(sources.model_proto, learn((pair[1 - source] for pair in pairs), ()).model_proto)
 
 
-def write_vocabulary(tokenizer: Tokenizer, folder: Path) -> None:
+def write_vocabulary(tokenizer: VersoTokenizer, folder: Path) -> None:
     """Write ``tokenizer.model``, and ``target-tokenizer.model`` if there is a separate target vocabulary."""
     (folder / "tokenizer.model").write_bytes(tokenizer.model_proto)
     if tokenizer.target_proto is not None:

@@ -57,7 +57,7 @@ def counterpart(
 ) -> Span | None:
     """The words of a translation that are aligned with a span of its source; None if no token is.
 
-    Of several stretches of words, the one with the largest weight is chosen. Punctuation is no word.
+    Of several stretches of words, the one with the largest weight is chosen. Punctuation is not a word.
 
     Args:
         rows: Attention weights, (target tokens, source tokens).
@@ -77,8 +77,8 @@ def counterpart(
             continue
         start, end = _whole_words(target, start, end)
         if stretches and start <= stretches[-1][1][1] + 1:
-            so_far, (first, last) = stretches[-1]
-            stretches[-1] = so_far + float(weight), (first, max(last, end))
+            sum_weights, (first, last) = stretches[-1]
+            stretches[-1] = sum_weights + float(weight), (first, max(last, end))
         else:
             stretches.append((float(weight), (start, end)))
     return max(stretches)[1] if stretches else None
@@ -89,12 +89,12 @@ def _has_word(text: str) -> bool:
 
 
 def _is_in_word(text: str, start: int, end: int) -> bool:
-    """Whether a letter or digit stands on both sides of some characters, or of none: inside "3,5" is no punctuation."""
+    """Whether a letter or digit is on both sides of a span, which may be empty: the comma of "3,5" is in a word."""
     return start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()
 
 
 def _whole_words(text: str, start: int, end: int) -> Span:
-    """A span extended to the ends of the words it touches."""
+    """A span extended to the ends of the words that it touches."""
     while _is_in_word(text, start, start):
         start -= 1
     while _is_in_word(text, end, end):
@@ -102,62 +102,62 @@ def _whole_words(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-def place_of(
+def insertion_point(
     rows: Tensor | None,
     source: str,
     source_spans: Sequence[Span],
     target: str,
     target_spans: Sequence[Span],
     position: int,
-    known: Mapping[int, int],
+    anchors: Mapping[int, int],
     first: int = 0,
 ) -> int:
-    """The target token before which something belongs that stands between two characters of the source.
+    """The target token before which a span of the source is inserted.
 
-    The place is where the fewest links cross: words before it should be aligned with the source before the position,
-    words behind it with the source behind it. Punctuation attends to anything, so it is aligned with the same
-    punctuation of the source instead. The place is at the beginning or end of a word.
+    Of all beginnings and ends of words, it is the one that the fewest links cross: words before it should be aligned
+    with the source before the position, words after it with the source after it. Punctuation attends to anything, so it
+    is aligned with the same punctuation of the source instead.
 
     Args:
-        rows: Attention weights, (target tokens, source tokens); None for a place in proportion to the position.
+        rows: Attention weights, (target tokens, source tokens); None for an insertion in proportion to the position.
         source: The sentence.
         source_spans: Characters of the sentence that each source token covers; markers cover none.
         target: The translation.
         target_spans: Characters of the translation that each target token covers.
-        position: Index of a character of the sentence.
-        known: Target tokens that are known to belong to a character of the sentence.
-        first: The first target token that it may be put before.
+        position: Index of the first character of the span in the sentence.
+        anchors: Target tokens whose character in the sentence is certain, with its index.
+        first: The first target token that the span may precede.
     """
-    places = [
+    candidates = [
         index
         for index, (start, _) in enumerate(target_spans)
         if index >= first and not _is_in_word(target, start, start)
     ]
-    places.append(len(target_spans))
+    candidates.append(len(target_spans))
     visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
     if rows is None or not visible or not target_spans:
-        return min(places, key=lambda place: abs(place * len(source) - position * len(target_spans)))
+        return min(candidates, key=lambda index: abs(index * len(source) - position * len(target_spans)))
     weights, links = (values.tolist() for values in rows[:, visible].max(dim=1))
     signs = _EqualSigns(source)
     crossing = [0.0]
     for index, ((start, end), weight, link) in enumerate(zip(target_spans, weights, links, strict=True)):
         token = target[start:end].strip()
         aligned = source_spans[visible[link]][0]
-        if index in known:
-            aligned, weight = known[index], 1.0
+        if index in anchors:
+            aligned, weight = anchors[index], 1.0
         elif not _has_word(token):
             aligned = signs.next(token)
             weight = _PUNCTUATION_WEIGHT if aligned >= 0 else 0.0
         crossing.append(crossing[-1] + (-weight if aligned < position else weight))
-    return min(places, key=lambda place: crossing[place])
+    return min(candidates, key=lambda index: crossing[index])
 
 
 def word_links(
     links: Iterable[AlignmentLink], source: str, target: str, sentences: Sequence[Span]
 ) -> list[tuple[Span, Span]]:
-    """The links of words, and between equal punctuation, which may attend to anything.
+    """The links of words by attention, and of equal punctuation by order, as punctuation attends to anything.
 
-    Punctuation is linked by its order in a sentence, so a sentence with a comma more or less moves no link of others.
+    The order is that in a sentence, so a missing comma shifts no links of other sentences.
 
     Args:
         links: Links of all tokens, sentence by sentence.
@@ -166,17 +166,17 @@ def word_links(
         sentences: The sentences of the source, in order.
     """
     starts = [start for start, _ in sentences]
-    found: list[tuple[Span, Span]] = []
-    for number, of_sentence in groupby(links, key=lambda link: bisect_right(starts, link.source[0]) - 1):
+    pairs: list[tuple[Span, Span]] = []
+    for number, links_of_sentence in groupby(links, key=lambda link: bisect_right(starts, link.source[0]) - 1):
         first, last = sentences[number]
         signs = _EqualSigns(source[first:last])
-        for link in of_sentence:
+        for link in links_of_sentence:
             token = target[slice(*link.target)].strip()
             if _has_word(token):
-                found.append((link.source, link.target))
+                pairs.append((link.source, link.target))
             elif (same := signs.next(token)) >= 0:
-                found.append((shifted((same, same + len(token)), first), link.target))
-    return found
+                pairs.append((shifted((same, same + len(token)), first), link.target))
+    return pairs
 
 
 class _EqualSigns:
@@ -188,13 +188,13 @@ class _EqualSigns:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._places: dict[str, Iterator[int]] = {}
+        self._occurrences: dict[str, Iterator[int]] = {}
 
     def next(self, sign: str) -> int:
-        """Index of the next occurrence of a sign in the sentence; -1 if there is no other."""
+        """Index of the next occurrence of a sign in the sentence; -1 if there are no more."""
         if not sign:
             return -1
-        if sign not in self._places:
-            found = (match.span() for match in re.finditer(re.escape(sign), self._source))
-            self._places[sign] = (start for start, end in found if not _is_in_word(self._source, start, end))
-        return next(self._places[sign], -1)
+        if sign not in self._occurrences:
+            spans = (match.span() for match in re.finditer(re.escape(sign), self._source))
+            self._occurrences[sign] = (start for start, end in spans if not _is_in_word(self._source, start, end))
+        return next(self._occurrences[sign], -1)

@@ -1,4 +1,4 @@
-"""What a model can be told beside the text."""
+"""The options that a model supports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _FORMS_OF_ADDRESS = ("de",)
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model was trained to be told; all nothing for models that were not.
+    """The options that a model was trained to support; by default none.
 
     Args:
-        placeholders: Number of placeholder symbols that it copies to where they belong in the translation.
-        formality: Target languages in which it can be told the form of address.
-        glossary: Whether it can be told how to translate a term, and inflects the term.
+        placeholders: Number of placeholder symbols that it copies to their positions in the translation.
+        formality: Target languages in which it supports a form of address.
+        glossary: Whether it reads the translations of terms, and inflects them.
     """
 
     placeholders: int = 0
@@ -29,7 +29,7 @@ class Capabilities:
 
     @classmethod
     def learned(cls, controls: Mapping[str, float], targets: Sequence[str], num_placeholders: int) -> Capabilities:
-        """The capabilities of a model by its training.
+        """The capabilities that a model learned.
 
         Args:
             controls: The shares of the training pairs that taught them, by name
@@ -46,14 +46,14 @@ class Capabilities:
         )
 
     def check_formality(self, formality: str | None, target: str) -> None:
-        """Refuse a form of address that the model cannot be told.
+        """Refuse a form of address that the model does not support.
 
         Args:
-            formality: The form that was asked for, or None.
+            formality: The requested form, or None.
             target: The target language.
 
         Raises:
-            UnsupportedFormality: It cannot be told in this language.
+            UnsupportedFormality: The model does not support it in this language.
         """
         if formality is not None and plain_code(target) not in self.formality:
             raise UnsupportedFormality(formality, target, self.formality)
@@ -64,7 +64,7 @@ class Capabilities:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Capabilities:
-        """Read what :meth:`to_dict` gave; absent fields have their defaults, unknown ones are ignored."""
+        """Read the result of :meth:`to_dict`; absent fields have their defaults, unknown ones are ignored."""
         return cls(
             placeholders=int(values.get("placeholders", 0)),
             formality=tuple(str(language) for language in values.get("formality", ())),

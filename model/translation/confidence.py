@@ -36,7 +36,7 @@ class WordConfidence:
     """A word of a translation and its probability.
 
     Args:
-        target: Characters of the translation. A word is what stands between whitespace, punctuation included.
+        target: Characters of the translation. Words are separated by whitespace and include punctuation.
         probability: The product of the probabilities of its tokens, each given the source and the tokens before.
     """
 
@@ -49,10 +49,10 @@ class Confidence:
     """How sure a model is of the translation of a text.
 
     Args:
-        score: 0 to 1, see :meth:`Calibration.text_score`.
+        score: 0 to 1; see :meth:`Calibration.text_score`.
         words: The words of the translation, in order.
-        uncovered: Characters of the source words that the translation leaves out; None if the model cannot tell,
-            because it does not translate back.
+        uncovered: Characters of the source words that the translation leaves out; None if the model does
+            not translate back.
     """
 
     score: float
@@ -66,12 +66,12 @@ NOTHING_TRANSLATED = Confidence(1.0, (), ())
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a model says about one sentence and its translation (:mod:`model.translation.evidence`).
+    """A model's probabilities for one sentence and its translation (:mod:`model.translation.evidence`).
 
     Args:
         log_probs: Log-probability of each token of the translation, and of the end token unless it was cut, (T,).
-        gains: How much more probable each source token is given the translation than given nothing, in nats, (S,);
-            infinity for markers. None if the model does not translate back.
+        gains: For each source token, its log-probability given the translation minus that given nothing, in nats,
+            (S,); infinity for markers. None if the model does not translate back.
         num_source_characters: Length of the sentence.
         num_target_characters: Length of its translation.
     """
@@ -82,29 +82,29 @@ class Evidence:
     num_target_characters: int
 
     def features(self) -> dict[str, float]:
-        """What a calibrated score is computed from, by name."""
+        """The features of a calibrated score, by name."""
         # Lengths are counted from 1, as an empty translation has its end token.
         source, target = self.num_source_characters + 1, self.num_target_characters + 1
-        found = {
+        features = {
             "mean_probability": float(self.log_probs.exp().mean()) if len(self.log_probs) else 0.0,
             "log_prob_per_character": float(self.log_probs.sum()) / target,
             "log_source_characters": math.log(source),
             "log_length_ratio": math.log(target / source),
         }
         if self.gains is not None:
-            known = self.gains[self.gains.isfinite()]
-            found["mean_gain"] = float(known.mean()) if len(known) else 0.0
-        return found
+            finite = self.gains[self.gains.isfinite()]
+            features["mean_gain"] = float(finite.mean()) if len(finite) else 0.0
+        return features
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How evidence becomes a confidence.
+    """The coefficients that turn evidence into a confidence.
 
     Args:
-        intercept: Of the logistic regression.
+        intercept: The intercept of the logistic regression.
         weights: The coefficient of each feature; empty if the model was not calibrated.
-        coverage_bound: A source word is uncovered if the translation makes it more probable by less than this, in nats.
+        coverage_bound: A source word is uncovered if its gain is smaller than this, in nats.
     """
 
     intercept: float = 0.0
@@ -114,8 +114,8 @@ class Calibration:
     def sentence_score(self, evidence: Evidence) -> float:
         """The estimated probability that a translation is adequate; 0 for one that was cut before its first token.
 
-        Without calibration it is the geometric mean of the probabilities of its tokens, which orders translations but
-        is no share of anything.
+        Without calibration it is the geometric mean of the probabilities of its tokens, which ranks translations but
+        is not a probability of being adequate.
         """
         if not len(evidence.log_probs):
             return 0.0
@@ -126,11 +126,11 @@ class Calibration:
         return 0.5 + 0.5 * math.tanh(0.5 * logit)  # the logistic function, without overflow
 
     def text_score(self, evidence: Sequence[Evidence]) -> float:
-        """The mean score of a text's sentences, weighted by their tokens, at least one; 1 for one without sentences."""
+        """The mean score of a text's sentences, weighted by their tokens (at least 1 each); 1 without sentences."""
         if not evidence:
             return NOTHING_TRANSLATED.score
-        weights = [max(1, len(one.log_probs)) for one in evidence]
-        total = sum(weight * self.sentence_score(one) for weight, one in zip(weights, evidence, strict=True))
+        weights = [max(1, len(item.log_probs)) for item in evidence]
+        total = sum(weight * self.sentence_score(item) for weight, item in zip(weights, evidence, strict=True))
         return round(total / sum(weights), _DECIMALS)
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,21 +143,21 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
-        """Read what :meth:`to_dict` gave; other keys are ignored, and an empty mapping is no calibration.
+        """Read the result of :meth:`to_dict`; other keys are ignored, and an empty mapping means no calibration.
 
         Raises:
-            ArtifactError: A feature is unknown, or something is no number.
+            ArtifactError: A feature is unknown, or a value is not a number.
         """
         try:
             weights = {str(name): float(weight) for name, weight in values.get("weights", {}).items()}
-            found = cls(float(values.get("intercept", 0.0)), weights, float(values.get("coverage_bound", 0.0)))
+            calibration = cls(float(values.get("intercept", 0.0)), weights, float(values.get("coverage_bound", 0.0)))
         except (AttributeError, TypeError, ValueError) as error:
             raise ArtifactError(
                 f"The manifest's confidence is damaged ({error}); calibrate the model again."
             ) from error
         if unknown := weights.keys() - _FEATURES:
             raise ArtifactError(f"The manifest's confidence has the unknown feature {min(unknown)!r}; upgrade Verso.")
-        return found
+        return calibration
 
 
 UNCALIBRATED = Calibration()
@@ -169,13 +169,13 @@ def word_confidences(
     """The words of a sentence's translation.
 
     Args:
-        evidence: Of the sentence.
+        evidence: The evidence of the sentence.
         target: Its translation.
         target_spans: Characters that each token of the translation covers.
         target_start: Index of the translation's first character in the translated text.
     """
     for (start, end), tokens in _words(target, target_spans):
-        if not tokens:  # a span that the model did not write
+        if not tokens:  # part of a span that the model did not write
             continue
         log_prob = sum(float(evidence.log_probs[token]) for token in tokens)
         yield WordConfidence((target_start + start, target_start + end), round(math.exp(log_prob), _DECIMALS))
@@ -184,10 +184,10 @@ def word_confidences(
 def word_gains(
     evidence: Evidence, source: str, source_spans: Sequence[Span], source_start: int
 ) -> Iterator[tuple[Span, float]]:
-    """The words of a sentence that have letters or digits, and how much more probable its translation makes them.
+    """The words of a sentence that have letters or digits, each with the sum of its tokens' gains, in nats.
 
     Args:
-        evidence: Of the sentence; without gains there are no words.
+        evidence: The evidence of the sentence; without gains there are no words.
         source: The sentence.
         source_spans: Characters that each source token covers; markers cover none.
         source_start: Index of the sentence's first character in the source text.
@@ -195,17 +195,17 @@ def word_gains(
     if evidence.gains is None:
         return
     for (start, end), tokens in _words(source, source_spans):
-        known = [gain for token in tokens if math.isfinite(gain := float(evidence.gains[token]))]
-        if known and any(character.isalnum() for character in source[start:end]):
-            yield (source_start + start, source_start + end), sum(known)
+        gains = [gain for token in tokens if math.isfinite(gain := float(evidence.gains[token]))]
+        if gains and any(character.isalnum() for character in source[start:end]):
+            yield (source_start + start, source_start + end), sum(gains)
 
 
 def _words(text: str, spans: Sequence[Span]) -> list[tuple[Span, list[int]]]:
     """The words of a text, each with its tokens; a token belongs to the word in which it starts or that follows it.
 
-    All bytes but the last of a character, and the space before a word, are tokens that cover nothing.
+    Tokens that are a space before a word, or a byte of a character but the last one, cover no characters.
     """
-    words: list[tuple[Span, list[int]]] = [(found.span(), []) for found in _WORD.finditer(text)]
+    words: list[tuple[Span, list[int]]] = [(match.span(), []) for match in _WORD.finditer(text)]
     index = 0
     for token, (start, _) in enumerate(spans):
         while index < len(words) - 1 and words[index][0][1] <= start:

@@ -1,4 +1,4 @@
-"""A document's translation: the translated texts with their marks, and their details in characters of the document."""
+"""The translation of a document: its translated texts with their marks, and details in characters of the document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DocumentWriter:
 
     @cached_property
     def source_offsets(self) -> list[OffsetMap]:
-        """Where the characters of each text stand in the document."""
+        """For each text, the positions of its characters in the document."""
         return self._document.offsets()
 
     def write(self, texts: Sequence[SourceText], written: Sequence[WrittenText], *, detailed: bool) -> WrittenText:
@@ -45,7 +45,7 @@ class DocumentWriter:
         Raises:
             MarkupNotKept: The document would have other markup.
         """
-        placed = list(map(_placed, self._document.texts, texts, written))
+        placed = list(map(_place, self._document.texts, texts, written))
         document, target_offsets = self._document.render_with_offsets(placed)
         if not detailed:
             return WrittenText(document)
@@ -80,7 +80,7 @@ class DocumentWriter:
         )
 
 
-def _placed(marked: MarkedText, text: SourceText, written: WrittenText) -> PlacedText:
+def _place(marked: MarkedText, text: SourceText, written: WrittenText) -> PlacedText:
     """A translated text with the positions of its marks."""
     if written.text == marked.text:
         return unchanged(marked)
@@ -90,7 +90,7 @@ def _placed(marked: MarkedText, text: SourceText, written: WrittenText) -> Place
 
 
 def _span_links(marked: MarkedText, uses: Sequence[SpanUse]) -> Iterator[tuple[Span, Span]]:
-    """Links of protected spans, word by word, because a tag may stand inside of one."""
+    """Links of protected spans, word by word, because a tag may be inside a span."""
     all_words = words(marked.text, marked.protected) if uses else []
     starts = [start for start, _ in all_words]
     for use in uses:

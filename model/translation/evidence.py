@@ -1,9 +1,9 @@
-"""What a model says about finished translations: probabilities by teacher forcing, in both directions.
+"""Evidence for finished translations: probabilities by teacher forcing, in both directions.
 
-The probabilities of a translation's tokens say how sure the model is of them. What a translation left out they do not
-show: attention looks at a source word before the token is chosen, whatever the token is. A model that translates back
-shows it: a source word that the translation covers is much more probable given the translation than given nothing
-(Vamvas & Sennrich 2022, arXiv:2203.01927, use such contrasts for single words and phrases).
+The probabilities of a translation's tokens show how sure the model is of them. They do not show omissions, and neither
+does attention, which is computed before a token is chosen. Translating back does: a source word that the translation
+covers is much more probable given the translation than given nothing (Vamvas & Sennrich 2022, arXiv:2203.01927, use
+such contrasts for single words and phrases).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 from model.translation.confidence import Evidence
 from model.translation.plan import Plan
 
@@ -24,7 +24,7 @@ Logits: TypeAlias = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]],
 
 
 def collect_evidence(
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     logits: Logits,
     plan: Plan,
     begin: int = 0,
@@ -35,12 +35,12 @@ def collect_evidence(
     """The evidence of sentences of a text.
 
     Args:
-        tokenizer: Of the model that translated it.
+        tokenizer: The tokenizer of the model that translated it.
         logits: Computes the model's logits.
         plan: The text; all its sentences have answers.
         begin: Index of the first sentence.
-        end: Index after the last sentence; None for all that follow.
-        max_tokens_back: Longest source the model reads when it translates back; None if it does not translate back.
+        end: Index after the last sentence; None for all remaining ones.
+        max_tokens_back: Tokens of the longest source when translating back; None if the model does not translate back.
     """
     sentences = plan.sentences[begin:end]
     sources, targets, answers = [], [], []
@@ -83,18 +83,18 @@ def target_log_probs(
     Returns:
         For each translation (T,), float32 on the CPU.
     """
-    # Row t chooses token t from the tokens before it: the last one need not be read.
+    # Row t chooses token t from the tokens before it, so the last token is not read.
     inputs = [[start_id, *forced_ids, *ids[:-1]] for ids in targets]
-    found: list[Tensor] = []
+    log_probs: list[Tensor] = []
     for rows, ids in zip(logits(sources, inputs), targets, strict=True):
         with torch.inference_mode():
             row = rows[len(forced_ids) : len(forced_ids) + len(ids)]  # (T, V)
-            found.append((row[range(len(ids)), ids] - row.logsumexp(dim=1)).cpu())
-    return found
+            log_probs.append((row[range(len(ids)), ids] - row.logsumexp(dim=1)).cpu())
+    return log_probs
 
 
 def _gains(
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     logits: Logits,
     sources: Sequence[list[int]],
     answers: Sequence[str],
@@ -102,28 +102,28 @@ def _gains(
     target: str,
     max_tokens: int,
 ) -> list[Tensor]:
-    """How much more probable each source token is given the translation than given nothing, in nats.
+    """For each source token, its log-probability given the translation minus that given nothing, in nats.
 
     Args:
-        tokenizer: Of the model.
+        tokenizer: The tokenizer of the model.
         logits: Computes the model's logits.
         sources: Token ids of the sentences, markers included.
         answers: Their translations.
         source: The language of the sentences.
         target: The language of the translations.
-        max_tokens: Longest source the model reads.
+        max_tokens: Tokens of the longest source that the model reads.
 
     Returns:
-        For each sentence (S,); markers, which no translation is made of, have infinity.
+        For each sentence (S,); infinity for markers, which no translation contains.
     """
     markers = {*tokenizer.encode("", target, source), *tokenizer.never_generated}
     columns = [[index for index, token_id in enumerate(ids) if token_id not in markers] for ids in sources]
     targets = [[ids[index] for index in chosen] for ids, chosen in zip(sources, columns, strict=True)]
-    # A translation that was cut may have more tokens than the encoder has positions, once it is encoded.
-    given = [tokenizer.encode(answer, source, target)[:max_tokens] for answer in answers]
+    # A translation that was cut, encoded again, may have more tokens than the encoder has positions.
+    encoded_answers = [tokenizer.encode(answer, source, target)[:max_tokens] for answer in answers]
     nothing = [tokenizer.encode("", source, target)] * len(answers)
     forced_ids = tokenizer.forced_ids(source)
-    with_answer = target_log_probs(logits, tokenizer.start_id, given, targets, forced_ids)
+    with_answer = target_log_probs(logits, tokenizer.start_id, encoded_answers, targets, forced_ids)
     without = target_log_probs(logits, tokenizer.start_id, nothing, targets, forced_ids)
     gains = [torch.full((len(ids),), math.inf) for ids in sources]
     for index, chosen in enumerate(columns):

@@ -1,4 +1,4 @@
-"""A text's translation, joined from those of its sentences."""
+"""The translation of a text, joined from those of its sentences."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class WrittenText:
         text: The translation.
         links: Its alignment, if it is requested or places marks.
         spans: The protected spans of the text, in its order.
-        terms: The terms of the glossary in the text.
+        terms: The glossary terms in the text.
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
     """
@@ -60,7 +60,7 @@ class WrittenText:
 
 @dataclass(frozen=True)
 class _WrittenSentence:
-    """The translation of a sentence, and what it was made with.
+    """The translation of a sentence, and its inputs.
 
     Args:
         sentence: The sentence.
@@ -85,11 +85,15 @@ class _WrittenSentence:
                 self.rows, self.source_spans, self.target.tokens, self.sentence.start, self.target_start
             )
 
+    def term_uses(self) -> Iterator[TermUse]:
+        """Its terms, in characters of the texts."""
+        return (use.moved(self.sentence.start, self.target_start) for use in self.uses)
+
     def span_uses(self) -> Iterator[SpanUse]:
         """Its protected spans, in characters of the texts."""
         target = self.target
-        for span, place, restored in zip(self.sentence.protected, target.spans, target.restored, strict=True):
-            yield SpanUse(shifted(span, self.sentence.start), shifted(place, self.target_start), restored)
+        for source, written, restored in zip(self.sentence.protected, target.spans, target.restored, strict=True):
+            yield SpanUse(shifted(source, self.sentence.start), shifted(written, self.target_start), restored)
 
 
 class TextWriter:
@@ -99,7 +103,7 @@ class TextWriter:
         text: The text.
         sentences: Its sentences as they were decoded.
         first: Index of the first of them in the plan.
-        reader: What encoded them.
+        reader: Encoded them.
     """
 
     def __init__(
@@ -128,35 +132,36 @@ class TextWriter:
             answers: The answers.
             rank: Their rank.
             attention: Attention weights of answers.
-            evidence: What the model says about each answer, if a confidence is requested.
+            evidence: The evidence of each answer, if a confidence is requested.
             detailed: Whether more than the text is requested. Texts with attention are written with details, too.
             aligned: Whether the alignment is requested; a text with marks has it in any case.
-            coverage_bound: A source word is uncovered if the translation makes it more probable by less, in nats.
+            coverage_bound: A source word is uncovered if its gain is smaller, in nats.
         """
         chosen = [answers[index].token_ids for index in self._indices]
         if not detailed and not any((index, rank) in attention for index in self._indices):
-            return WrittenText(self._joined(list(map(self._writer.write, self._sentences, chosen))))
+            return WrittenText(self._join(list(map(self._writer.write, self._sentences, chosen))))
         written = self._written_sentences(chosen, [attention.get((index, rank)) for index in self._indices])
         words: list[WordConfidence] = []
         uncovered: list[Span] = []
         if evidence is not None:
-            for one, index in zip(written, self._indices, strict=True):
-                words += word_confidences(evidence[index], one.target.text, one.target.tokens, one.target_start)
+            for sentence, index in zip(written, self._indices, strict=True):
+                target = sentence.target
+                words += word_confidences(evidence[index], target.text, target.tokens, sentence.target_start)
             uncovered = [span for span, gain in self.source_gains(evidence) if gain < coverage_bound]
         return WrittenText(
-            self._joined([one.target.text for one in written]),
-            tuple(link for one in written for link in one.links()) if aligned or self._text.has_marks else (),
+            self._join([sentence.target.text for sentence in written]),
+            tuple(link for sentence in written for link in sentence.links()) if aligned or self._text.has_marks else (),
             self._span_uses(written),
-            tuple(use.moved(one.sentence.start, one.target_start) for one in written for use in one.uses),
+            tuple(use for sentence in written for use in sentence.term_uses()),
             tuple(words),
             tuple(uncovered),
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
-        """The words of the text, and how much more probable the translation makes each of them, in nats.
+        """The words of the text with their gains, in nats (:func:`model.translation.confidence.word_gains`).
 
         Args:
-            evidence: What the model says about each sentence of the plan; without gains there are no words.
+            evidence: The evidence of each sentence of the plan; without gains there are no words.
         """
         return [
             gain
@@ -169,7 +174,7 @@ class TextWriter:
         """For each sentence, the characters that each of its tokens covers."""
         return list(map(self._reader.source_offsets, self._sentences))
 
-    def _joined(self, translations: Sequence[str]) -> str:
+    def _join(self, translations: Sequence[str]) -> str:
         return join_text(self._text.text, self._sentences, translations)
 
     def _written_sentences(
@@ -188,9 +193,11 @@ class TextWriter:
 
     def _span_uses(self, written: Sequence[_WrittenSentence]) -> tuple[SpanUse, ...]:
         """The protected spans of the text in the translation."""
-        uses = {use.source: use for one in written for use in one.span_uses()}
-        # Spans outside of sentences move with the sentence before them.
-        ends = [(0, 0)] + [(one.sentence.end, one.target_start + len(one.target.text)) for one in written]
+        uses = {use.source: use for sentence in written for use in sentence.span_uses()}
+        # Spans outside of sentences shift with the sentence before them.
+        ends = [(0, 0)] + [
+            (sentence.sentence.end, sentence.target_start + len(sentence.target.text)) for sentence in written
+        ]
         index = 0
         for start, end in self._text.spans:
             while index + 1 < len(ends) and ends[index + 1][0] <= start:

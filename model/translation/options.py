@@ -1,4 +1,4 @@
-"""What a request asks of a translation: how to decode its sentences, and how to read and write its texts."""
+"""The options of a translation: those of decoding, and those of reading and writing texts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Formality = Literal["formal", "informal"]
 TextFormat = Literal["text", "html", "xml"]
 
 MAX_TERMS = 100
-"""Terms of a glossary."""
+"""The most terms of a glossary."""
 
 MAX_TAGS = 100
-"""Names of elements that are not translated."""
+"""The most names of elements that are not translated."""
 
 MAX_TERM_CHARACTERS = 200
-"""Characters of one side of a term."""
+"""The most characters of one side of a term."""
 
 MAX_PREFIX_CHARACTERS = 2000
-"""Characters of the beginning of a translation."""
+"""The most characters of a given beginning of a translation."""
 
 STEERING_OPTIONS = ("target_prefix", "return_search")
-"""The options that are for one text of a single sentence."""
+"""The options that need a text of a single sentence."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class TranslationOptions(DecodingOptions):
 
     Args:
         formality: The form of address of the translation, for models that support it.
-        glossary: How to translate terms.
+        glossary: Terms with their translations.
         protect: Which spans come back unchanged (:func:`model.text.protection.find_spans`).
-        format: What the texts are written in: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`).
+        format: The format of the texts: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`).
         ignore_tags: Names of elements that are not translated; needs a format with elements.
-        target_prefix: What the translation of a single sentence begins with, in plain text.
+        target_prefix: The given beginning of the translation of a single sentence, in plain text.
         return_alignment: Whether translations carry their alignment.
         return_confidence: Whether translations carry their confidence.
 
     Raises:
         InvalidOptions: A value is out of bounds or two contradict each other.
-        InvalidPattern: A pattern of ``protect`` is wrong.
+        InvalidPattern: A pattern of ``protect`` is invalid.
     """
 
     formality: Formality | None = None
@@ -107,7 +107,7 @@ class TranslationOptions(DecodingOptions):
 
     @property
     def steering(self) -> tuple[str, ...]:
-        """The names of the options in use that are for one text of a single sentence."""
+        """The names of the options in use that need a text of a single sentence."""
         return tuple(name for name in STEERING_OPTIONS if getattr(self, name))
 
     @cached_property

@@ -1,16 +1,15 @@
-"""The text side of translation: split, fold case, tokenise, decide what to decode again, and join.
+"""The text side of translation: split, fold case, tokenise, decide which sentences to decode again, and join.
 
-A :class:`model.translation.plan.Plan` lists the sentences to decode and takes their outcomes. Its caller decodes
-them, by any means::
+A :class:`model.translation.plan.Plan` lists the sentences to decode and takes their outcomes. Its caller decodes them::
 
     plan = pipeline.prepare(text, "en", "de", options)
     while plan.pending:
         plan.settle(decode(plan.pending))
     translation = plan.complete()
 
-There may be several rounds: if the model's manifest says so, a sentence whose output loops or is empty is decoded again
-with a guard, and one whose output lacks a number with this number protected. Nothing here runs a model, so everything
-may be called from any thread.
+There may be several rounds. If the manifest enables it, a sentence whose output loops or is empty is decoded again with
+a guard. A sentence whose output lacks a number is decoded again with this number protected. Nothing here runs a model,
+so everything may be called from any thread.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceToo
 from model.languages import plain_code
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines
 from model.text.placeholders import mask_spans
-from model.text.protection import joined_spans
+from model.text.protection import merge_spans
 from model.text.segmentation import split_text
 from model.text.symbols import Span, after_span
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 from model.translation.confidence import UNCALIBRATED, Calibration
 from model.translation.joining import SourceText
 from model.translation.options import TranslationOptions
@@ -45,11 +44,11 @@ class TextPipeline:
 
     Args:
         reader: Encodes its sentences.
-        max_source_tokens: Tokens of the longest sentence the model accepts, markers included.
-        max_target_tokens: Tokens of the longest translation the model writes, the end token included.
+        max_source_tokens: Tokens of the longest sentence that the model accepts, markers included.
+        max_target_tokens: Tokens of the longest translation that the model writes, the end token included.
         retry_loops: Whether a sentence whose output loops or is empty is decoded again with a guard
             (:mod:`model.decoding.repetition_guard`).
-        calibration: What turns the model's probabilities into confidences.
+        calibration: Turns the model's probabilities into confidences.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class TextPipeline:
         self._retry_loops = retry_loops
 
     @property
-    def tokenizer(self) -> TextTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
         return self.reader.tokenizer
 
@@ -85,9 +84,9 @@ class TextPipeline:
         Raises:
             UnsupportedFormality: The model does not support the form of address in the target language.
             InvalidPattern: A pattern of protected spans matches too often.
-            InvalidMarkup: The text is no document of the format.
-            EmptySource: The text is blank, and an option is for a single sentence (``options.steering``).
-            SeveralSentences: It has not one sentence, and an option is for a single sentence.
+            InvalidMarkup: The text is not a document of the format.
+            EmptySource: The text is blank, and an option needs a single sentence (``options.steering``).
+            SeveralSentences: The text does not have exactly one sentence, and an option needs one.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
         pair = source, target
@@ -100,7 +99,8 @@ class TextPipeline:
 
         document = MarkedUp(text, options.format, options.ignore_tags)
         texts = [
-            self._split(one.text, pair, options, one.protected, has_marks=bool(one.marks)) for one in document.texts
+            self._split(marked.text, pair, options, marked.protected, has_marks=bool(marked.marks))
+            for marked in document.texts
         ]
         return self._plan(text, pair, texts, options, DocumentWriter(document))
 
@@ -151,7 +151,7 @@ class TextPipeline:
         if len(sentence.token_ids) > self._max_source_tokens:
             raise SourceTooLong(len(sentence.token_ids), self._max_source_tokens)
         if options.steering:
-            sentence = self._steered(text, [sentence], target, options)
+            sentence = self._steer(text, [sentence], target, options)
         return self._plan(text, (source, target), [SourceText(text, [sentence], spans)], options)
 
     def _plan(
@@ -182,45 +182,45 @@ class TextPipeline:
             kept: Spans that come back unchanged, whatever the options protect.
             has_marks: Whether markup is placed in its translation, by alignment.
         """
-        spans = joined_spans(self.reader.protected_spans(text, options.protect), kept)
-        read: dict[Span, SourceSentence] = {}
+        spans = merge_spans(self.reader.protected_spans(text, options.protect), kept)
+        fitting: dict[Span, SourceSentence] = {}
 
         def fits(start: int, end: int) -> bool:
             sentence = self.reader.read(text, start, end, spans, options, pair)
             if len(sentence.token_ids) > self._max_source_tokens:
                 return False
-            read[start, end] = sentence  # most parts that fit become sentences, which then need not be encoded again
+            fitting[start, end] = sentence  # most become sentences, which are then not encoded again
             return True
 
         sentences: list[SourceSentence] = []
         keeps_layout = options.protect != "none"
         plain = mask_spans(text, spans)
         lines = with_cells_as_lines(plain) if keeps_layout else plain
-        # Markers are looked for in the text itself: the model may not know their signs.
+        # Markers are searched in the original text: the model may not know their signs, which are then protected.
         cells = with_cells_as_lines(text) if keeps_layout else text
         numbered = keeps_layout and is_numbered(cells)
         for segment in split_text(lines, plain_code(pair[0]), fits, spans):
             start = segment.start
             if keeps_layout:
-                behind = after_marker(cells, start, segment.end, numbered=numbered)
-                start = behind if after_span(behind, spans) == behind else start
-            sentence = read.get((start, segment.end))
+                after = after_marker(cells, start, segment.end, numbered=numbered)
+                start = after if after_span(after, spans) == after else start
+            sentence = fitting.get((start, segment.end))
             sentence = sentence or self.reader.read(text, start, segment.end, spans, options, pair)
             # Segments without letters, such as numbers and emoji, are not translated.
             if any(map(str.isalpha, sentence.plain_text)):
                 sentences.append(sentence)
         if options.steering:
-            sentences = [self._steered(text, sentences, pair[1], options)]
+            sentences = [self._steer(text, sentences, pair[1], options)]
         return SourceText(text, sentences, spans, has_marks)
 
-    def _steered(
+    def _steer(
         self, text: str, sentences: Sequence[SourceSentence], target: str, options: TranslationOptions
     ) -> SourceSentence:
         """The only sentence of a text, with the given beginning of its translation.
 
         Raises:
             EmptySource: The text is blank.
-            SeveralSentences: It has not one sentence.
+            SeveralSentences: The text does not have exactly one sentence.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
         if not text.strip():
@@ -242,7 +242,7 @@ class TextPipeline:
                 "it out of the text."
             )
         sentence = with_prefix(sentence, options.target_prefix.removeprefix(before), self.writer)
-        # One more is the end token, or the one that the translation is cut at.
+        # One more token is the end token, or the one at which the translation is cut.
         limit = self._max_target_tokens - len(self.tokenizer.forced_ids(target)) - 1
         if len(sentence.prefix_ids) > limit:
             raise InvalidPrefix(
@@ -252,7 +252,7 @@ class TextPipeline:
         return sentence
 
     def to_retry(self, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        """Whether a sentence has to be decoded again with a guard, because its output loops or is empty.
+        """Whether to decode a sentence again with a guard, because its output loops or is empty.
 
         Args:
             sentence: The sentence.
@@ -261,6 +261,6 @@ class TextPipeline:
         """
         if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
             return False
-        # Spans that come back are no answer to the words around them.
+        # Protected spans do not count as a translation of the words around them.
         answer, source = self.tokenizer.decode(hypothesis.token_ids), sentence.plain_text
         return loops(answer, source) or is_empty(answer, source)

@@ -1,4 +1,4 @@
-"""A text or document on its way through a model: the sentences to decode, their outcomes, and which to decode again."""
+"""The plan of a translation: the sentences of a text or document, their outcomes, and which to decode again."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from model.translation.document import DocumentWriter
 
 MustRetry = Callable[[SourceSentence, Hypothesis, DecodingOptions], bool]
-"""Whether a sentence has to be decoded again, by its hypothesis and the options it was decoded with."""
+"""Whether to decode a sentence again, given its hypothesis and the options of its decoding."""
 
 
 class Plan:
     """The sentences of a text or document, the requests still to decode, and the outcomes so far. Not thread-safe.
 
     Args:
-        reader: What encoded the sentences.
-        must_retry: Whether a sentence has to be decoded again.
+        reader: Encoded the sentences.
+        must_retry: Whether to decode a sentence again.
         text: The text or document.
         pair: Source and target language.
         texts: The text with its sentences, or the texts of the document.
         options: How to translate it.
-        calibration: What turns the model's probabilities into confidences.
-        document: Puts the translations of its texts into a document.
+        calibration: Turns the model's probabilities into confidences.
+        document: Puts the translations of the texts into their document.
 
     Attributes:
-        sentences: The sentences in order. One whose translation lacks a number is replaced by the same with this
-            number protected.
+        sentences: The sentences in order. If a translation lacks a number, its sentence is replaced by the same with
+            this number protected.
     """
 
     def __init__(
@@ -62,18 +62,18 @@ class Plan:
         self.text = text
         self.source, self.target = pair
         self.options = options
-        self.sentences = [sentence for one in texts for sentence in one.sentences]
+        self.sentences = [sentence for source_text in texts for sentence in source_text.sentences]
         self.num_sentences = len(self.sentences)
         self.forced_ids = reader.tokenizer.forced_ids(self.target)
         self._reader = reader
         self._writer = SentenceWriter(reader.tokenizer)
         self._must_retry = must_retry
         self._texts = texts
-        self._text_numbers = [number for number, one in enumerate(texts) for _ in one.sentences]
+        self._text_numbers = [number for number, source_text in enumerate(texts) for _ in source_text.sentences]
         self._calibration = calibration
         self._document = document
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        # The sentence and the answer that stand if a second decoding fails or is dropped.
+        # The sentence and the answer that are restored if a second decoding fails or is dropped.
         self._first: dict[int, tuple[SourceSentence, Hypothesis]] = {}
         self._with_numbers: set[int] = set()  # sentences that were replaced by the same with a number protected
         for_decoding = options.for_decoding
@@ -87,7 +87,7 @@ class Plan:
         return list(self._pending.values())
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
-        """Store the outcomes of the pending requests. Sentences that must be decoded again are pending afterwards.
+        """Store the outcomes of the pending requests. Sentences to decode again are pending afterwards.
 
         Args:
             outcomes: One for each pending request, in order.
@@ -96,9 +96,9 @@ class Plan:
             self.settle_one(request.key, outcome)
 
     def settle_one(self, index: int, outcome: Outcome) -> None:
-        """Store the outcome of the pending request of one sentence, which is pending again if it must be retried.
+        """Store the outcome of one pending request. The sentence is pending again if it must be retried.
 
-        An error of a second decoding leaves the first answer as it was.
+        If a second decoding fails, the first answer is restored.
 
         Args:
             index: The index of the sentence.
@@ -117,12 +117,12 @@ class Plan:
         if retry is None:
             return
         self._pending[index] = retry
-        # If the attempt at numbers is repeated, the answer without it stands.
+        # If the attempt at numbers is repeated, the answer before it is the one to restore.
         if before is not self.sentences[index] or index not in self._with_numbers:
             self._first[index] = before, outcome
 
     def drop_retries(self) -> list[int]:
-        """Let the first answers stand where a second decoding is pending; returns the indices of these sentences."""
+        """Restore the first answers of sentences whose second decoding is pending, and return their indices."""
         dropped = [index for index in self._pending if index in self._outcomes]
         for index in dropped:
             del self._pending[index]
@@ -154,7 +154,7 @@ class Plan:
 
     @property
     def attended(self) -> list[AttendedSentence]:
-        """The answers whose attention :meth:`complete` needs: for links, or positions of markup, spans and terms."""
+        """The answers whose attention :meth:`complete` needs, for links or for positions of markup, spans and terms."""
         return [
             self._attended(index, rank, hypothesis)
             for rank, answers in enumerate(self._ranked)
@@ -163,7 +163,7 @@ class Plan:
         ]
 
     def attended_by(self, index: int) -> list[AttendedSentence]:
-        """As :attr:`attended`, of the best answer to one sentence, for :meth:`sentence`.
+        """As :attr:`attended`, for the best answer to one sentence, for :meth:`sentence`.
 
         Args:
             index: The index of the sentence, which has a hypothesis.
@@ -172,7 +172,7 @@ class Plan:
         return [self._attended(index, 0, hypothesis)] if self._needs_attention(index, 0, hypothesis) else []
 
     def sentence(self, index: int, attention: Mapping[AnswerKey, Tensor]) -> TranslatedSentence:
-        """The translation of one sentence, as it will stand in the translation of the text, without marks.
+        """The translation of one sentence, as the translation of the text will contain it, without marks.
 
         Args:
             index: The index of the sentence, which has a hypothesis.
@@ -193,9 +193,8 @@ class Plan:
         """Join the hypotheses of all sentences to the translation.
 
         Args:
-            attention: Attention weights of the answers that are :attr:`attended`: a row for each token of the answer, a
-                column for each of the source.
-            evidence: What the model says about each sentence's translation, if a confidence is requested.
+            attention: Attention weights of the :attr:`attended` answers, (target tokens, source tokens).
+            evidence: The evidence of each sentence, if a confidence is requested.
 
         Raises:
             Exception: The error of the first sentence that failed.
@@ -207,7 +206,7 @@ class Plan:
         written = self._write(writers, best, 0, attention, evidence)
         confidence = None
         if evidence is not None:
-            translates_back = all(one.gains is not None for one in evidence)
+            translates_back = all(item.gains is not None for item in evidence)
             score = self._calibration.text_score(evidence)
             confidence = Confidence(score, written.words, written.uncovered if translates_back else None)
         num_markers = self._reader.num_markers(self.source, self.target)
@@ -227,17 +226,17 @@ class Plan:
             num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
             num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in best),
             confidence=confidence,
-            integrity=written.spans if any(one.spans for one in self._texts) else None,
+            integrity=written.spans if any(source_text.spans for source_text in self._texts) else None,
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
             num_sentences=self.num_sentences,
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
-        """The words of a text, and how much more probable the translation makes each of them, in nats.
+        """The words of a text with their gains, in nats (:func:`model.translation.confidence.word_gains`).
 
         Args:
-            evidence: What the model says about each sentence's translation; without gains there are no words.
+            evidence: The evidence of each sentence; without gains there are no words.
         """
         return [gain for writer in self._text_writers() for gain in writer.source_gains(evidence)]
 
@@ -272,13 +271,13 @@ class Plan:
         if is_cut and index in self._with_numbers:
             self._restore_first(index)
             return None
-        if request.once_ids and is_cut and request.options.max_new_tokens is None:
-            # The end had to wait for a placeholder that the model does not write: it is placed by alignment instead.
-            return replace(request, once_ids=())
+        if request.required_ids and is_cut and request.options.max_new_tokens is None:
+            # The end token waited for a placeholder that the model does not write: it is placed by alignment instead.
+            return replace(request, required_ids=())
         if self._must_retry(sentence, hypothesis, request.options):
             return replace(request, options=guarded(request.options))
-        # An answer that is cut may lack what would have followed.
-        if is_cut or index in self._with_numbers or request.once_ids != sentence.once_ids:
+        # An answer that is cut may lack a number that would have followed.
+        if is_cut or index in self._with_numbers or request.required_ids != sentence.required_ids:
             return None
         if self.options.protect == "none":
             return None
@@ -294,14 +293,14 @@ class Plan:
 
     def _request(self, index: int, sentence: SourceSentence, options: DecodingOptions) -> DecodingRequest:
         return DecodingRequest(
-            index, sentence.token_ids, options, self.forced_ids, sentence.once_ids, sentence.prefix_ids
+            index, sentence.token_ids, options, self.forced_ids, sentence.required_ids, sentence.prefix_ids
         )
 
     def _text_writers(self) -> list[TextWriter]:
-        edges = accumulate((len(one.sentences) for one in self._texts), initial=0)
+        edges = accumulate((len(source_text.sentences) for source_text in self._texts), initial=0)
         return [
-            TextWriter(one, self.sentences[first:end], first, self._reader)
-            for one, (first, end) in zip(self._texts, pairwise(edges), strict=True)
+            TextWriter(source_text, self.sentences[first:end], first, self._reader)
+            for source_text, (first, end) in zip(self._texts, pairwise(edges), strict=True)
         ]
 
     def _write(
@@ -315,7 +314,7 @@ class Plan:
         """The text or document with the answers of one rank."""
         options = self.options
         is_requested = bool(options.glossary or options.return_alignment or evidence is not None)
-        detailed = [rank == 0 and (is_requested or bool(one.spans)) for one in self._texts]
+        detailed = [rank == 0 and (is_requested or bool(source_text.spans)) for source_text in self._texts]
         written = [
             writer.write(
                 answers,

@@ -1,8 +1,7 @@
 """From the characters of a sentence to the tokens that a model reads.
 
-A sentence that needs nothing special is encoded by the tokenizer alone. Where the model supports more
-(:mod:`model.translation.capabilities`), protected spans become placeholders, glossary terms stand beside their words,
-and a form of address stands at the start.
+Most sentences are encoded by the tokenizer alone. If the model supports them (:mod:`model.translation.capabilities`),
+protected spans become placeholders, glossary terms follow their words, and the form of address comes first.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from model.languages import plain_code
-from model.text.case_folding import begins_sentence, in_small_letters, is_in_capitals
+from model.text.case_folding import begins_sentence, in_lower_case, is_in_capitals
 from model.text.glossary import find_terms
 from model.text.layout import repeated_ending, single_bars, unusual_spaces
 from model.text.numbers import find_numbers, lost_numbers
 from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, original_spans, without_spans
-from model.text.protection import Protect, find_spans, joined_spans, unknown_spans
+from model.text.protection import Protect, find_spans, merge_spans, unknown_spans
 from model.text.segmentation import Segment
 from model.text.symbols import (
     FORMAL,
@@ -31,7 +30,7 @@ from model.text.symbols import (
     term_parts,
     with_replacements,
 )
-from model.text.tokenizer import TextTokenizer, Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.options import Formality, TranslationOptions
 
@@ -44,7 +43,7 @@ class SourceTerm:
 
     Args:
         span: Its characters in the sentence.
-        target: How to translate it.
+        target: Its translation.
     """
 
     span: Span
@@ -53,23 +52,23 @@ class SourceTerm:
 
 @dataclass(frozen=True)
 class SourceSentence(Segment):
-    """A tokenised segment of a text: a sentence, or a part of a long sentence.
+    """An encoded segment of a text: a sentence, or a part of a long sentence. Its spans are characters of the segment.
 
     Args:
         text: Its characters.
         token_ids: Its tokens, language marker and end token included.
         pair: Source and target language.
-        formality: The form of address of its translation.
-        in_capitals: Whether it was in capitals. It is then translated in lower case, and its translation is put into
+        formality: The form of address of its translation; None leaves it to the model.
+        in_capitals: Whether it is in capitals. The model then reads it in lower case, and its translation is put into
             capitals.
-        begins_sentence: Whether it begins a sentence with a capital, as its translation then does.
-        protected: The spans that stand in its translation as they are, in characters of the sentence.
-        once_ids: The placeholders of the first of these spans; the others are cut out of the sentence, and their
-            positions are found by alignment.
-        terms: The glossary terms in it.
-        spaces: Unusual whitespace inside it, which is restored by alignment.
-        ending: Repeated punctuation at its end, which its translation gets, too.
-        prefix: What its translation begins with, if that is given.
+        begins_sentence: Whether it begins a sentence with a capital, so that its translation does, too.
+        protected: The spans that its translation contains unchanged, in order.
+        required_ids: The placeholder tokens of the first protected spans. The other spans are cut out of the source,
+            and inserted into the translation by alignment.
+        terms: Its glossary terms.
+        spaces: Unusual whitespace inside it, inserted into the translation by alignment.
+        ending: Repeated punctuation at its end, with which its translation ends, too; empty if there is none.
+        prefix: The given beginning of its translation, if any.
     """
 
     text: str
@@ -79,7 +78,7 @@ class SourceSentence(Segment):
     in_capitals: bool = False
     begins_sentence: bool = False
     protected: tuple[Span, ...] = ()
-    once_ids: tuple[int, ...] = ()
+    required_ids: tuple[int, ...] = ()
     terms: tuple[SourceTerm, ...] = ()
     spaces: tuple[Span, ...] = ()
     ending: str = ""
@@ -87,7 +86,7 @@ class SourceSentence(Segment):
 
     @property
     def prefix_ids(self) -> tuple[int, ...]:
-        """The tokens that its translation begins with."""
+        """The tokens of the given beginning of its translation."""
         return () if self.prefix is None else self.prefix.token_ids
 
     @property
@@ -98,12 +97,12 @@ class SourceSentence(Segment):
 
 @dataclass(frozen=True)
 class ModelInput:
-    """What a tokenizer reads instead of some characters.
+    """The characters of a sentence or prefix that a model reads, and the symbols among them.
 
     Args:
-        text: The characters without those that were cut out.
-        origins: Index of each character of the text among the original ones; None if nothing was cut out.
-        replacements: What the model reads instead of characters of the text.
+        text: The original characters without those that were cut out.
+        origins: The original index of each character of the text; None if nothing was cut out.
+        replacements: The symbols and texts that the model reads instead of characters of the text.
     """
 
     text: str
@@ -112,27 +111,27 @@ class ModelInput:
 
     @property
     def parts(self) -> list[tuple[Part, Span]]:
-        """Texts and symbols in order, each with the characters of the text that it stands for."""
+        """Texts and symbols in order, each with the characters of the text that it covers."""
         return with_replacements(self.text, self.replacements)
 
     def with_placeholders(self, spans: Mapping[int, Span]) -> ModelInput:
         """The same input with placeholders.
 
         Args:
-            spans: Original characters by the number of the placeholder that the model reads instead.
+            spans: By number of the placeholder, the original characters that it replaces.
         """
         symbols = [Replacement(*self.moved(span), (Symbol(placeholder(number)),)) for number, span in spans.items()]
         return replace(self, replacements=[*self.replacements, *symbols])
 
     def moved(self, span: Span) -> Span:
-        """A span of original characters, of which none was cut out, as characters of the text."""
+        """Map a span of original characters to the text. None of its characters was cut out."""
         if self.origins is None:
             return span
         start = bisect_left(self.origins, span[0])
         return start, start + span[1] - span[0]
 
     def original(self, spans: Sequence[Span], num_characters: int) -> list[Span]:
-        """Spans of the text as spans of the original characters.
+        """Map spans of the text to the original characters.
 
         Args:
             spans: Spans of the text.
@@ -146,20 +145,20 @@ class SentenceReader:
 
     Args:
         tokenizer: The model's tokenizer.
-        capabilities: What the model supports beside the text.
+        capabilities: The options that the model supports.
         fold_capitals: Whether the case of a translation follows that of its source
             (:mod:`model.text.case_folding`).
     """
 
-    def __init__(self, tokenizer: TextTokenizer, capabilities: Capabilities, *, fold_capitals: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, capabilities: Capabilities, *, fold_capitals: bool) -> None:
         self.tokenizer = tokenizer
         self.capabilities = capabilities
         self._fold_capitals = fold_capitals
         self._num_markers: dict[tuple[str, str], int] = {}
-        self._with_symbols = tokenizer if isinstance(tokenizer, Tokenizer) else None
+        self._with_symbols = tokenizer if isinstance(tokenizer, VersoTokenizer) else None
 
     def num_markers(self, source: str, target: str) -> int:
-        """Number of tokens of a sentence that stand for nothing in it: language markers and the end token.
+        """Number of tokens of a sentence that cover none of its characters: language markers and the end token.
 
         Args:
             source: Its language.
@@ -175,20 +174,20 @@ class SentenceReader:
 
         Args:
             text: Any text.
-            protect: What the caller protects. Words that the model does not know are protected, too; if it has
-                placeholders, in any case, because it then writes no single bytes.
+            protect: The spans that the caller protects. Unless it is ``none``, words that the model does not know are
+                protected, too. A model with placeholders writes no single bytes, so for it they always are.
 
         Raises:
             InvalidPattern: A pattern matches too often.
         """
         spans = find_spans(text, protect)
-        known = self.tokenizer.known_characters
-        if (protect == "none" and not self.capabilities.placeholders) or known.includes(text):
+        characters = self.tokenizer.known_characters
+        if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
             return spans
-        # Bars between cells are not passed to the model.
+        # The model does not read bars between cells.
         bars = [] if protect == "none" else single_bars(mask_spans(text, spans))
-        blank = blank_spans(text, joined_spans(spans, bars))
-        return joined_spans(spans, unknown_spans(blank, known.__contains__))
+        blank = blank_spans(text, merge_spans(spans, bars))
+        return merge_spans(spans, unknown_spans(blank, characters.__contains__))
 
     def read(
         self, text: str, start: int, end: int, spans: Sequence[Span], options: TranslationOptions, pair: tuple[str, str]
@@ -200,7 +199,7 @@ class SentenceReader:
             start: Index of its first character.
             end: Index after its last character.
             spans: The protected spans of the text.
-            options: What to tell the model about it.
+            options: How to translate it.
             pair: Source and target language.
         """
         part = text[start:end]
@@ -214,9 +213,9 @@ class SentenceReader:
         if options.protect != "none":
             spaces = tuple(space for space in unusual_spaces(part) if not overlaps(space, protected))
             ending = repeated_ending(part)
-        once_ids = self._once_ids(len(protected))
+        required_ids = self._required_ids(len(protected))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
-        model_input = self._input(part, in_capitals, protected, len(once_ids), terms)
+        model_input = self._input(part, in_capitals, protected, len(required_ids), terms)
         return SourceSentence(
             start,
             end,
@@ -227,7 +226,7 @@ class SentenceReader:
             in_capitals,
             self._fold_capitals and begins_sentence(text, start, end, language),
             protected,
-            once_ids,
+            required_ids,
             terms,
             spaces,
             ending,
@@ -243,42 +242,42 @@ class SentenceReader:
         room = self.capabilities.placeholders - len(sentence.protected)
         if room <= 0 or sentence.prefix:
             return None
-        taken = joined_spans(sentence.protected, [term.span for term in sentence.terms])
-        numbers = [number for number in find_numbers(sentence.text) if not overlaps(number, taken)]
+        occupied = merge_spans(sentence.protected, [term.span for term in sentence.terms])
+        numbers = [number for number in find_numbers(sentence.text) if not overlaps(number, occupied)]
         lost = lost_numbers(sentence.text, numbers, self.tokenizer.decode(token_ids)) if numbers else []
         if not lost:
             return None
-        protected = tuple(joined_spans(sentence.protected, lost[:room]))
-        once_ids = self._once_ids(len(protected))
-        model_input = self._input(sentence.text, sentence.in_capitals, protected, len(once_ids), sentence.terms)
+        protected = tuple(merge_spans(sentence.protected, lost[:room]))
+        required_ids = self._required_ids(len(protected))
+        model_input = self._input(sentence.text, sentence.in_capitals, protected, len(required_ids), sentence.terms)
         return replace(
             sentence,
             token_ids=self._encode(model_input, sentence.formality, sentence.pair),
             protected=protected,
-            once_ids=once_ids,
+            required_ids=required_ids,
             spaces=tuple(space for space in sentence.spaces if not overlaps(space, protected)),
         )
 
     def folded(self, text: str) -> str:
         """A sentence in lower case if it is in capitals and these are folded."""
-        return in_small_letters(text) if self._fold_capitals and is_in_capitals(text) else text
+        return in_lower_case(text) if self._fold_capitals and is_in_capitals(text) else text
 
     def source_offsets(self, sentence: SourceSentence) -> list[Span]:
         """The characters of a sentence that each of its tokens covers."""
         source, target = sentence.pair
         model_input = self._input(
-            sentence.text, sentence.in_capitals, sentence.protected, len(sentence.once_ids), sentence.terms
+            sentence.text, sentence.in_capitals, sentence.protected, len(sentence.required_ids), sentence.terms
         )
         text = model_input.text
         if self._with_symbols is None or not model_input.replacements:
             _, spans = self.tokenizer.encode_with_offsets(text, target, source)
         else:
             spans = [(0, 0), *_part_offsets(self._with_symbols, model_input), (len(text), len(text))]
-        # The form of address stands behind the language marker.
+        # The form of address comes after the language marker.
         spans = [*spans[:1], *[(0, 0)] * (len(sentence.token_ids) - len(spans)), *spans[1:]]
         return model_input.original(spans, len(sentence.text))
 
-    def _once_ids(self, num_spans: int) -> tuple[int, ...]:
+    def _required_ids(self, num_spans: int) -> tuple[int, ...]:
         if self._with_symbols is None or not num_spans:
             return ()
         number = min(num_spans, self.capabilities.placeholders)
@@ -293,13 +292,15 @@ class SentenceReader:
         terms: Sequence[SourceTerm],
     ) -> ModelInput:
         """A sentence with placeholders for its first protected spans and without the others, folded if in capitals."""
-        model_input = ModelInput(in_small_letters(text) if in_capitals else text, None)
+        model_input = ModelInput(in_lower_case(text) if in_capitals else text, None)
         if len(protected) > num_placeholders:
             model_input = ModelInput(*cut_spans(model_input.text, protected[num_placeholders:]))
         if terms and self.capabilities.glossary:
             spans = ((model_input.moved(term.span), term.target) for term in terms)
-            told = [Replacement(*span, term_parts(model_input.text[slice(*span)], target)) for span, target in spans]
-            model_input = replace(model_input, replacements=told)
+            replacements = [
+                Replacement(*span, term_parts(model_input.text[slice(*span)], target)) for span, target in spans
+            ]
+            model_input = replace(model_input, replacements=replacements)
         if num_placeholders:
             model_input = model_input.with_placeholders(dict(enumerate(protected[:num_placeholders])))
         return model_input
@@ -319,10 +320,10 @@ def _within(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
     return tuple((begin - start, stop - start) for begin, stop in spans[first:last] if stop <= end)
 
 
-def _part_offsets(tokenizer: Tokenizer, model_input: ModelInput) -> list[Span]:
-    """The characters of a text with replacements that each token covers; those of a replacement cover all it replaces.
+def _part_offsets(tokenizer: VersoTokenizer, model_input: ModelInput) -> list[Span]:
+    """The characters of a text with replacements that each token covers.
 
-    Inside a replacement, the tokens of the replaced text itself cover their own characters.
+    The tokens of a replacement cover all that it replaces; a replaced text's own tokens cover their characters.
     """
     spans: list[Span] = []
     for part, (start, end) in model_input.parts:

@@ -1,4 +1,4 @@
-"""The results of translation: of a text or document, of a sentence, and what is needed to complete them."""
+"""The results of translation, for texts, documents and sentences."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ AnswerKey = tuple[int, int]
 
 @dataclass(frozen=True)
 class SpanUse:
-    """A protected span of a text, and its place in the translation.
+    """A protected span of a text, and its position in the translation.
 
     Args:
         source: Characters of the source text.
-        target: Characters of the translation; they are equal to those of the source, but for the tags and character
-            references in a span of a document.
-        restored: Whether the model did not write it, and its place was found by alignment.
+        target: Characters of the translation, equal to those of the source except for tags and character references in
+            a span of a document.
+        restored: Whether the model did not write it, so that its position follows from alignment.
     """
 
     source: Span
@@ -62,8 +62,8 @@ class Translation:
         num_source_tokens: Number of tokens of all sentences, without markers.
         num_target_tokens: Number of tokens of the best hypotheses.
         confidence: How sure the model is of it; None unless requested.
-        integrity: The protected spans of the text, in its order; None for a text without.
-        glossary: The terms of the glossary in the text; None without a glossary.
+        integrity: The protected spans of the text, in its order; None if it has none.
+        glossary: The glossary terms in the text; None without a glossary.
         search: The candidates of the search for the translation of its only sentence; None unless requested.
         num_sentences: Number of sentences that were decoded.
     """
@@ -86,7 +86,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class AttendedSentence:
-    """A sentence and its answer, whose attention weights are needed.
+    """An answer whose attention weights are needed.
 
     Args:
         index: The index of the sentence in its text.

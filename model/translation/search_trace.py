@@ -1,10 +1,10 @@
-"""The candidates of a search as they are shown: with their tokens as text, and what each adds to the translation."""
+"""The candidates of a search as text: their tokens, and the characters that each adds to the translation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.decoding.options import Search
+from model.decoding.options import SearchTrace
 from model.translation.reading import SourceSentence
 from model.translation.writing import SentenceWriter
 
@@ -17,10 +17,10 @@ class WrittenCandidate:
         id: Its number, counted from 1 over all steps.
         parent: The number of the candidate it continues; 0 for the beginning.
         token: The token as text; the first piece of a word starts with U+2581.
-        text: What it adds to the translation; a space stands before a word that is not the first one. Empty for the
-            end token, and for a token that is only a part of a character.
+        text: The characters that it adds to the translation; a space precedes each word but the first. Empty for the
+            end token, and for a token that is only part of a character.
         log_prob: Sum of the log-probabilities of its tokens, this one included.
-        kept: Whether the search went on with it, or it ended among the best.
+        kept: Whether the search continued with it, or it ended among the best.
         finished: Whether the translation ends with it.
     """
 
@@ -37,7 +37,7 @@ WrittenSearch = tuple[tuple[WrittenCandidate, ...], ...]
 """The candidates of each step, those of a step best first."""
 
 
-def written_search(search: Search, sentence: SourceSentence, writer: SentenceWriter) -> WrittenSearch:
+def written_search(search: SearchTrace, sentence: SourceSentence, writer: SentenceWriter) -> WrittenSearch:
     """The candidates of a search with their texts.
 
     Args:
@@ -51,13 +51,15 @@ def written_search(search: Search, sentence: SourceSentence, writer: SentenceWri
     steps: list[tuple[WrittenCandidate, ...]] = []
     for step in search:
         written: list[WrittenCandidate] = []
-        for one in step:
-            before = texts[one.parent]
-            ends = one.token_id == writer.tokenizer.end_id
-            tokens[one.id] = tokens[one.parent] if ends else [*tokens[one.parent], one.token_id]
-            texts[one.id] = before if ends else writer.write_beginning(sentence, tokens[one.id])
-            (token,) = writer.tokenizer.target_pieces([one.token_id])
-            text = texts[one.id].removeprefix(before) if texts[one.id].startswith(before) else ""
-            written.append(WrittenCandidate(one.id, one.parent, token, text, one.log_prob, one.kept, one.finished))
+        for candidate in step:
+            key, parent, token_id = candidate.id, candidate.parent, candidate.token_id
+            ends = token_id == writer.tokenizer.end_id
+            tokens[key] = tokens[parent] if ends else [*tokens[parent], token_id]
+            texts[key] = texts[parent] if ends else writer.write_beginning(sentence, tokens[key])
+            (token,) = writer.tokenizer.target_pieces([token_id])
+            text = texts[key].removeprefix(texts[parent]) if texts[key].startswith(texts[parent]) else ""
+            written.append(
+                WrittenCandidate(key, parent, token, text, candidate.log_prob, candidate.kept, candidate.finished)
+            )
         steps.append(tuple(written))
     return tuple(steps)

@@ -1,4 +1,4 @@
-"""The terms of a glossary in a translation: written by the model, or put there by alignment."""
+"""The terms of a glossary in a translation: written by the model, or inserted by alignment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from model.text.glossary import places_of
+from model.text.glossary import spans_of_terms
 from model.text.placeholders import TargetSentence
 from model.text.symbols import Span, overlaps, shifted
 from model.translation.alignment import counterpart
@@ -25,8 +25,8 @@ class TermUse:
     Args:
         source: Characters of the source text.
         target: Characters of the translation; None if it does not contain the term.
-        status: ``used`` if the model wrote the term in some inflection, ``replaced`` if the term replaced what the
-            model wrote, ``missing`` if the translation does not contain it.
+        status: ``used`` if the model wrote the term, inflected or not; ``replaced`` if the term replaced other words;
+            ``missing`` if the translation does not contain it.
     """
 
     source: Span
@@ -34,27 +34,26 @@ class TermUse:
     status: TermStatus
 
     def moved(self, source_by: int, target_by: int) -> TermUse:
-        """The same use in texts whose characters have other numbers.
+        """The same use with shifted spans.
 
         Args:
-            source_by: What is added to the characters of the source.
-            target_by: What is added to those of the translation.
+            source_by: The shift in the source.
+            target_by: The shift in the translation.
         """
         target = None if self.target is None else shifted(self.target, target_by)
         return TermUse(shifted(self.source, source_by), target, self.status)
 
 
 def find_uses(terms: Sequence[SourceTerm], translation: TargetSentence) -> list[TermUse]:
-    """The terms of a sentence in its translation; each occurrence counts for one of them.
+    """The terms of a sentence in its translation; each occurrence counts for one term.
 
     Args:
         terms: The terms.
         translation: The sentence's translation.
     """
-    places = places_of(translation.text, (term.target for term in terms), sorted(translation.spans))
+    spans = spans_of_terms(translation.text, (term.target for term in terms), sorted(translation.spans))
     return [
-        TermUse(term.span, place, "missing" if place is None else "used")
-        for term, place in zip(terms, places, strict=True)
+        TermUse(term.span, span, "missing" if span is None else "used") for term, span in zip(terms, spans, strict=True)
     ]
 
 
@@ -65,7 +64,7 @@ def put_terms(
     source_spans: Sequence[Span],
     num_given: int = 0,
 ) -> tuple[TargetSentence, list[TermUse]]:
-    """Put the terms that a translation lacks in place of the words aligned with them, in the form of the glossary.
+    """Replace the words that are aligned with missing terms by these terms, as the glossary has them.
 
     Args:
         terms: The terms of the sentence.
@@ -78,17 +77,17 @@ def put_terms(
         The new translation and the use of each term.
     """
     uses = find_uses(terms, translation)
-    taken = sorted([*translation.spans, *(use.target for use in uses if use.target is not None)])
-    places: dict[int, Span] = {}
+    occupied = sorted([*translation.spans, *(use.target for use in uses if use.target is not None)])
+    replaced: dict[int, Span] = {}  # by index of the term
     for index, use in enumerate(uses):
         if use.target is None:
-            place = counterpart(rows, source_spans, translation.tokens, translation.text, use.source)
-            if place is not None and place[0] >= num_given and not overlaps(place, taken):
-                places[index] = place
-                insort(taken, place)
-    # From right to left, so that a replacement does not move the places of the others.
-    for index in sorted(places, key=lambda number: places[number], reverse=True):
-        start, end = places[index]
+            words = counterpart(rows, source_spans, translation.tokens, translation.text, use.source)
+            if words is not None and words[0] >= num_given and not overlaps(words, occupied):
+                replaced[index] = words
+                insort(occupied, words)
+    # From right to left, so that a replacement does not shift the others.
+    for index in sorted(replaced, key=lambda number: replaced[number], reverse=True):
+        start, end = replaced[index]
         new = terms[index].target
         translation = translation.with_replaced(start, end, new)
         by = len(new) - (end - start)

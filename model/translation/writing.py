@@ -1,7 +1,7 @@
 """From the output of a model to the characters of a sentence's translation.
 
-Protected spans stand where the model wrote their placeholders. Spans without one, unusual whitespace and the glossary
-terms that the model did not write are placed by alignment.
+Protected spans replace the placeholders that the model wrote. Spans without one, unusual whitespace and glossary terms
+that the model did not write are placed by alignment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from model.text.case_folding import in_capitals, index_to_capitalise, spans_in_capitals
-from model.text.glossary import places_of
+from model.text.glossary import spans_of_terms
 from model.text.layout import start_of_ending
 from model.text.placeholders import (
     Place,
@@ -23,11 +23,11 @@ from model.text.placeholders import (
     describe_spans,
     restore_spans,
     with_inserted,
-    written_at,
+    written_places,
 )
-from model.text.symbols import Span, Symbol, placeholder
-from model.text.tokenizer import TargetText, TextTokenizer, Tokenizer
-from model.translation.alignment import place_of
+from model.text.symbols import Span, Symbol, TargetText, placeholder
+from model.text.tokenizer import Tokenizer, VersoTokenizer
+from model.translation.alignment import insertion_point
 from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
 
@@ -39,7 +39,7 @@ class SentenceWriter:
         tokenizer: The model's tokenizer.
     """
 
-    def __init__(self, tokenizer: TextTokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
 
     def needs_attention(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
@@ -53,10 +53,12 @@ class SentenceWriter:
             return True
         if not sentence.protected:
             return False
-        return len(sentence.once_ids) < len(sentence.protected) or not set(sentence.once_ids).issubset(token_ids)
+        return len(sentence.required_ids) < len(sentence.protected) or not set(sentence.required_ids).issubset(
+            token_ids
+        )
 
     def write(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
-        """The translation of a sentence; the positions of spans that the model did not write are in proportion.
+        """The translation of a sentence; spans that the model did not write are placed in proportion.
 
         Args:
             sentence: The sentence.
@@ -73,12 +75,12 @@ class SentenceWriter:
     def write_with_terms(
         self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
     ) -> tuple[TargetSentence, list[TermUse]]:
-        """As :meth:`write_with_offsets`, with the terms that it lacks in place of the words aligned with them.
+        """As :meth:`write_with_offsets`; missing terms replace the words aligned with them.
 
         Args:
             sentence: The sentence.
             token_ids: The output of the model.
-            rows: Attention weights, (target tokens, source tokens); None if none are needed.
+            rows: Attention weights, (target tokens, source tokens); None if they are not needed.
             source_spans: The characters of the sentence that each source token covers, if there are rows.
         """
         target = self.write_with_offsets(sentence, token_ids, rows, source_spans)
@@ -112,9 +114,9 @@ class SentenceWriter:
         return _with_ending(translation, sentence.ending, sentence.prefix)
 
     def write_beginning(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
-        """What the first tokens of a translation are written as, to compare with that of one token more.
+        """The text of the first tokens of a translation, to be compared with that of one more token.
 
-        Nothing is placed by alignment, and a prefix may be written as the model would write it.
+        Nothing is placed by alignment, and a prefix may appear as the model would write it.
 
         Args:
             sentence: The sentence.
@@ -126,17 +128,17 @@ class SentenceWriter:
         else:
             text = self.tokenizer.decode(token_ids)  # a search has thousands of these
             text = in_capitals(text) if sentence.in_capitals else text
-        return text.rstrip("\ufffd")  # a character of which some bytes are still missing
+        return text.rstrip("\ufffd")  # an incomplete character
 
     def parts(self, sentence: SourceSentence, token_ids: Sequence[int]) -> list[Place | TargetText]:
         """The texts and placeholders that a model wrote.
 
         Args:
             sentence: The sentence.
-            token_ids: The output of the model, or the first tokens of it.
+            token_ids: The output of the model, or its first tokens.
         """
-        if sentence.once_ids and isinstance(self.tokenizer, Tokenizer):
-            numbers = {placeholder(number): number for number in range(len(sentence.once_ids))}
+        if sentence.required_ids and isinstance(self.tokenizer, VersoTokenizer):
+            numbers = {placeholder(number): number for number in range(len(sentence.required_ids))}
             return [
                 Place(numbers[part.name], written=True) if isinstance(part, Symbol) else part
                 for part in self.tokenizer.decode_parts(token_ids)
@@ -148,28 +150,30 @@ class SentenceWriter:
 
     def _lacks_a_term(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
         terms = (term.target for term in sentence.terms)
-        return None in places_of(self.tokenizer.decode(token_ids), terms)
+        return None in spans_of_terms(self.tokenizer.decode(token_ids), terms)
 
     def _with_missing(
         self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
     ) -> list[Place | TargetText]:
-        """What the model wrote behind the prefix, with other protected spans and whitespace placed by alignment."""
+        """The output after the prefix, with other protected spans and whitespace placed by alignment."""
         num_given = len(sentence.prefix_ids)
         spans = [*sentence.protected, *sentence.spaces]
         parts = self.parts(sentence, token_ids)
-        written = dict(written_at(parts))
+        written = dict(written_places(parts))
         parts = after_tokens(parts, num_given)
         missing = set(range(len(spans))).difference(written.values(), sentence.prefix.spans if sentence.prefix else ())
         if not missing:
             return parts
         answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
-        known = {token: spans[number][0] for token, number in written.items()}
+        anchors = {token: spans[number][0] for token, number in written.items()}
         places: list[tuple[int, int]] = []
         for number in missing:
             is_space = number >= len(sentence.protected)
             first = 0 if is_space else num_given
-            token = place_of(rows, sentence.text, source_spans, answer, target_spans, spans[number][0], known, first)
-            # Whitespace at the ends of a translation would not be inside it, and a prefix has its own.
+            token = insertion_point(
+                rows, sentence.text, source_spans, answer, target_spans, spans[number][0], anchors, first
+            )
+            # Whitespace at the ends of a translation is not inside it, and a prefix has its own.
             if not is_space or max(num_given, 1) <= token < len(target_spans):
                 places.append((token - num_given, number))
         return with_inserted(parts, sorted(places))
@@ -181,12 +185,12 @@ def _with_capital(text: str, index: int) -> str:
 
 
 def _restored(parts: Sequence[Place | TargetText], sentence: SourceSentence, num_protected: int) -> TargetSentence:
-    """Texts behind the prefix of a sentence, in capitals if it is, with its protected spans and unusual whitespace.
+    """A translation from its parts after the prefix, in capitals if the sentence is, with spans restored.
 
     Args:
-        parts: Texts, and the positions of spans.
+        parts: Texts, and places of spans.
         sentence: The sentence.
-        num_protected: Number of the first protected spans whose positions are returned; all of these have one.
+        num_protected: Number of protected spans, counted from the first, whose positions are returned.
     """
     if sentence.in_capitals:
         parts = [_in_capitals(part) if isinstance(part, TargetText) else part for part in parts]
@@ -200,7 +204,7 @@ def _in_capitals(run: TargetText) -> TargetText:
 
 
 def _with_ending(translation: TargetSentence, ending: str, prefix: TargetPrefix | None) -> TargetSentence:
-    """A translation with the repeated punctuation of its source at its end, unless its prefix has other punctuation."""
+    """A translation that ends with the repeated punctuation of its source, unless its prefix has other punctuation."""
     text = translation.text
     start = start_of_ending(text)
     if not ending or text[start:] == ending or any(end > start for _, end in translation.spans):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -26,6 +26,7 @@ from app.commands.diagnosis.report import Check, as_json, as_text, can_serve, gu
 from app.commands.main import main
 from app.settings import Settings
 from model.artifacts.bundle import read_manifest
+from model.decoding.backend import Backend
 from model.decoding.native import library, packed
 from model.errors import DeviceError
 from tests.app.fakes import FakeTranslator
@@ -376,9 +377,8 @@ class OnGpu(FakeTranslator):
 
     def __init__(self, error: Exception | None = None, graphs: int | None = 0) -> None:
         super().__init__()
-        self.backend = SimpleNamespace(
-            graphs=SimpleNamespace(num_kept=graphs or 0, why_off=None if graphs is not None else "the check failed")
-        )
+        kept = SimpleNamespace(num_kept=graphs or 0, why_off=None if graphs is not None else "the check failed")
+        self.backend = cast(Backend, SimpleNamespace(graphs=kept))
         self.warmed: list[list[int]] = []
         self.error = error
 

@@ -30,11 +30,11 @@ def key(
     *ids: int,
     options: DecodingOptions = OPTIONS,
     forced_ids: tuple[int, ...] = (),
-    once_ids: tuple[int, ...] = (),
+    required_ids: tuple[int, ...] = (),
     prefix_ids: tuple[int, ...] = (),
     model: Any = Model,
 ) -> SentenceKey:
-    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, forced_ids, once_ids, prefix_ids))
+    return SentenceKey.of(model, DecodingRequest(0, list(ids), options, forced_ids, required_ids, prefix_ids))
 
 
 def test_a_cached_result_is_returned_unchanged() -> None:
@@ -62,7 +62,7 @@ def test_changing_a_returned_result_does_not_change_the_cache() -> None:
         key(1, 2, 2),
         key(1, 2, forced_ids=(5,)),
         key(1, 2, prefix_ids=(5,)),
-        key(1, 2, once_ids=(5,)),
+        key(1, 2, required_ids=(5,)),
         key(1, 2, model=Other),
         key(1, 2, options=replace(OPTIONS, return_scores=True)),
     ],

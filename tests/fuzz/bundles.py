@@ -12,7 +12,7 @@ from model.artifacts.data_form import open_bundle
 from model.errors import ModelError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.fuzz.guard import ROOT
@@ -59,7 +59,7 @@ def _load_checkpoint(path: Path) -> None:
 def _checkpoints() -> list[bytes]:
     """A checkpoint with random weights, and the architecture and vocabulary of a bundle."""
     bundle = load_bundle(RELEASE / "toy-float32.verso")
-    assert isinstance(bundle.tokenizer, Tokenizer)
+    assert isinstance(bundle.tokenizer, VersoTokenizer)
     config = ModelConfig.from_dict(bundle.manifest.architecture)
     transformer = Transformer(config, bundle.tokenizer.pad_id)
     facts = {"name": "toy", "pairs": [["en", "de"]], "settings": {}, "step": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.decoding.options import Candidate, Hypothesis, Search
+from model.decoding.options import Candidate, Hypothesis, SearchTrace
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Sentence
 from tests.model.tiny import VOCABULARY
@@ -13,7 +13,7 @@ PREFIXES: list[tuple[int, ...]] = [(), (5,), (), (9, 4, 6, 4), (6, 7), (3, 4, 5,
 """Prefixes of sentences, in turn. The last one ends with tokens that are followed by four others before."""
 
 
-def paths(search: Search) -> list[dict[tuple[int, ...], Candidate]]:
+def paths(search: SearchTrace) -> list[dict[tuple[int, ...], Candidate]]:
     """The candidates of each step by their chosen tokens."""
     found: dict[int, tuple[int, ...]] = {0: ()}
     steps = []
@@ -23,7 +23,7 @@ def paths(search: Search) -> list[dict[tuple[int, ...], Candidate]]:
     return steps
 
 
-def same_searches(found: Search, expected: Search, tolerance: float = 1e-4) -> None:
+def same_searches(found: SearchTrace, expected: SearchTrace, tolerance: float = 1e-4) -> None:
     """Both have the same candidates; the order of equally probable ones may differ."""
     assert len(found) == len(expected)
     for ours, theirs in zip(paths(found), paths(expected), strict=True):
@@ -57,7 +57,7 @@ def check_search(hypothesis: Hypothesis, request: DecodingRequest, policy: Decod
         assert one.token_ids == [*request.prefix_ids, *chosen]
 
 
-def _check_steps(search: Search, width: int) -> None:
+def _check_steps(search: SearchTrace, width: int) -> None:
     """Candidates are numbered, continue rows of the step before, and become less probable."""
     candidates = [candidate for step in search for candidate in step]
     assert [candidate.id for candidate in candidates] == list(range(1, len(candidates) + 1))

@@ -64,13 +64,13 @@ def requests(
     sources: Sequence[list[int]],
     options: DecodingOptions,
     forced_ids: tuple[int, ...] = (),
-    once_ids: Sequence[tuple[int, ...]] = ((),),
+    required_ids: Sequence[tuple[int, ...]] = ((),),
     prefix_ids: Sequence[tuple[int, ...]] = ((),),
 ) -> list[DecodingRequest]:
-    """One request a source; ``once_ids`` and ``prefix_ids`` are taken in turn."""
+    """One request a source; ``required_ids`` and ``prefix_ids`` are taken in turn."""
     return [
         DecodingRequest(
-            key, source, options, forced_ids, once_ids[key % len(once_ids)], prefix_ids[key % len(prefix_ids)]
+            key, source, options, forced_ids, required_ids[key % len(required_ids)], prefix_ids[key % len(prefix_ids)]
         )
         for key, source in enumerate(sources)
     ]
@@ -114,10 +114,10 @@ def ranked(outcome: Finished) -> list[Hypothesis]:
     return [outcome.hypothesis, *outcome.hypothesis.alternatives]
 
 
-def check_required(outcome: Finished, once_ids: Sequence[int]) -> None:
+def check_required(outcome: Finished, required_ids: Sequence[int]) -> None:
     """Every hypothesis holds each required token once."""
     for hypothesis in ranked(outcome):
-        assert [hypothesis.token_ids.count(token) for token in once_ids] == [1] * len(once_ids)
+        assert [hypothesis.token_ids.count(token) for token in required_ids] == [1] * len(required_ids)
 
 
 def same(found: Finished, expected: Finished, tolerance: float = 1e-4) -> None:

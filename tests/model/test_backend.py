@@ -38,7 +38,7 @@ def greedy_answer(chosen: Backend) -> list[int]:
 def test_slots_and_eager_give_equal_outputs_and_the_reason_of_their_choice(model: ModelToDecode) -> None:
     slots, eager = choose_backend(model, slots=True), choose_backend(model, native=False)
     assert (slots.name, eager.name) == ("slots", "eager")
-    assert slots.reason == "asked for"
+    assert slots.reason == "requested"
     assert eager.reason == "not slots, because the model is not on a GPU; not native, because it is switched off"
     assert greedy_answer(slots) == greedy_answer(eager)
 
@@ -75,7 +75,7 @@ def test_a_bundle_without_a_slot_step_is_decoded_eagerly(model: ModelToDecode) -
     old: Any = torch.nn.Identity()
     chosen = choose_backend(replace(model, module=old), slots=True)
     assert chosen.name == "eager"
-    assert "export it again" in chosen.reason and "slots were asked for" in chosen.reason
+    assert "export it again" in chosen.reason and "slots were requested" in chosen.reason
 
 
 def test_the_back_end_for_a_gpu_can_be_predicted_without_one(model: ModelToDecode) -> None:

@@ -10,7 +10,7 @@ from model.artifacts.bundle import load_bundle
 from model.text.case_folding import (
     begins_sentence,
     in_capitals,
-    in_small_letters,
+    in_lower_case,
     index_to_capitalise,
     is_in_capitals,
     spans_in_capitals,
@@ -36,13 +36,13 @@ def test_abbreviations_ordinary_text_and_scripts_without_case_are_not(text: str)
 
 @pytest.mark.parametrize("text", ["WHERE IS IT?", "„ÜBER ALLEM“", "İSTANBUL CITY", "12 MONKEYS", "!"])
 def test_lower_case_keeps_every_character_at_its_position(text: str) -> None:
-    small = in_small_letters(text)
+    small = in_lower_case(text)
     assert len(small) == len(text)
     assert small.upper() == text.upper()
 
 
 def test_the_first_letter_is_unchanged() -> None:
-    assert in_small_letters("„ÜBER ALLEM“ 2") == "„Über allem“ 2"
+    assert in_lower_case("„ÜBER ALLEM“ 2") == "„Über allem“ 2"
 
 
 def test_spans_move_if_capitals_are_longer() -> None:

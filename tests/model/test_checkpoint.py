@@ -23,7 +23,7 @@ from model.artifacts.checkpoint import (
 )
 from model.errors import ArtifactError
 from model.network.transformer import Transformer
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from tests.archives import of_two_disks
 from tests.model.torch_layers import randomise, small_config
@@ -79,7 +79,7 @@ def test_a_checkpoint_without_the_kind_of_norm_is_read(tmp_path: Path) -> None:
 
 
 def test_two_vocabularies_are_both_saved(tmp_path: Path) -> None:
-    two = Tokenizer(TOKENIZER.model_proto, learn_tokenizer(["xyz"], 300, [], kind="char").model_proto)
+    two = VersoTokenizer(TOKENIZER.model_proto, learn_tokenizer(["xyz"], 300, [], kind="char").model_proto)
     save_checkpoint(replace(checkpoint(), tokenizer=two), tmp_path / "c.pt")
     assert load_checkpoint(tmp_path / "c.pt").tokenizer.target_pieces(two.encode_target("zx")) == ["z", "x", "</s>"]
 

@@ -111,7 +111,7 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence() -> None:
 RESERVED = DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11))
 """Tokens that come only where a sentence requires them."""
 
-ONCE_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
+REQUIRED_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
@@ -119,13 +119,13 @@ ONCE_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 def test_sentences_with_and_without_required_tokens_decode_together(options: DecodingOptions, seed: int) -> None:
     transformer = tiny_transformer()
     sources = random_sources(30, seed=seed)
-    asked = some_searches(requests(sources, options, once_ids=ONCE_IDS, prefix_ids=[(), (4, 9), (), (5,)]))
+    asked = some_searches(requests(sources, options, required_ids=REQUIRED_IDS, prefix_ids=[(), (4, 9), (), (5,)]))
     found, left = drive_at_random(plain_cohort(transformer, options.width, RESERVED), asked, seed)
     for key, outcome in found.items():
-        check_required(outcome, asked[key].once_ids)
+        check_required(outcome, asked[key].required_ids)
         same_outcome(outcome, drive(plain_cohort(transformer, options.width, RESERVED), [asked[key]])[key])
     assert len(found) > 20
-    free = [request for request in asked if not request.once_ids and request.key not in left]
+    free = [request for request in asked if not request.required_ids and request.key not in left]
     others = drive(plain_cohort(transformer, options.width, RESERVED), free)
     all_same({key: found[key] for key in others}, others)
 
@@ -138,7 +138,7 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
     rng = random.Random(f"{seed} {width} {force_end}")
     asked = []
     for key, source in enumerate(random_sources(40, seed=seed)):
-        once_ids = tuple(rng.sample(range(8, 12), rng.randint(1, 4)))
+        required_ids = tuple(rng.sample(range(8, 12), rng.randint(1, 4)))
         options = DecodingOptions(
             decoding="greedy" if width == 1 else "beam",
             beam_size=width,
@@ -146,15 +146,15 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
             scoring=rng.choice(get_args(Scoring)),
             length_penalty=rng.choice([None, 0.0, 0.6]),
             early_stopping=rng.choice([None, True]),
-            max_new_tokens=rng.choice([None, len(once_ids) + 1, len(once_ids) + rng.randint(1, 6)]),
-            min_new_tokens=rng.choice([0, len(once_ids)]),
+            max_new_tokens=rng.choice([None, len(required_ids) + 1, len(required_ids) + rng.randint(1, 6)]),
+            min_new_tokens=rng.choice([0, len(required_ids)]),
             no_repeat_ngram_size=rng.choice([0, 0, 1, 2]),
         )
-        asked.append(DecodingRequest(key, source, options, (5,), once_ids))
+        asked.append(DecodingRequest(key, source, options, (5,), required_ids))
     policy = DecodingPolicy(forbidden=RESERVED.forbidden, force_end=force_end, renormalise=seed == 2)
     outcomes = drive(plain_cohort(transformer, width, policy), asked)
     for request in asked:
-        check_required(outcomes[request.key], request.once_ids)
+        check_required(outcomes[request.key], request.required_ids)
     reasons = {one.finish_reason for outcome in outcomes.values() for one in ranked(outcome)}
     assert reasons == {"stop", "length"}
 
@@ -164,7 +164,7 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
 def test_more_required_tokens_than_fit_do_not_fail_a_sentence(options: DecodingOptions, force_end: bool) -> None:
     policy = DecodingPolicy(forbidden=RESERVED.forbidden, force_end=force_end)
     short = replace(options, max_new_tokens=3, num_hypotheses=1)
-    asked = requests(random_sources(8), short, once_ids=[(8, 9, 10, 11)])
+    asked = requests(random_sources(8), short, required_ids=[(8, 9, 10, 11)])
     for outcome in drive(plain_cohort(tiny_transformer(), options.width, policy), asked).values():
         (cut,) = ranked(outcome)
         assert len(cut.token_ids) == 3 - force_end
@@ -175,10 +175,10 @@ def test_more_required_tokens_than_fit_do_not_fail_a_sentence(options: DecodingO
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_sentence_may_consist_of_required_tokens(options: DecodingOptions) -> None:
     nothing_else = DecodingPolicy(forbidden=(0, 1, *range(3, 12)))
-    asked = requests(random_sources(4), options, once_ids=[(9,), (11, 8, 10), (9, 10)])
+    asked = requests(random_sources(4), options, required_ids=[(9,), (11, 8, 10), (9, 10)])
     for key, outcome in drive(plain_cohort(tiny_transformer(), options.width, nothing_else), asked).items():
         for hypothesis in ranked(outcome):
-            assert sorted(hypothesis.token_ids) == sorted(asked[key].once_ids)
+            assert sorted(hypothesis.token_ids) == sorted(asked[key].required_ids)
             assert hypothesis.finish_reason == "stop"
 
 

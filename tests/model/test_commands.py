@@ -156,7 +156,7 @@ def test_input_that_is_not_utf8_names_its_line(
     monkeypatch.setattr(sys, "stdin", Bytes(b"cat.\nM\xfcnchen\n"))
     command = ["translate", "--model", str(toy_bundle), "--device", "cpu", "--target", "de", "--quiet"]
     assert main([*command, "--format", format]) == 1
-    assert "error: Line 2 of the input is not UTF-8: it holds byte 0xfc" in capsys.readouterr().err
+    assert "error: Line 2 of the input is not UTF-8: it has the byte 0xfc" in capsys.readouterr().err
 
 
 def test_a_broken_pipe_is_no_error(toy_bundle: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.controlled_pairs import ControlledPairs
 from model.training.controls import Controls
@@ -21,7 +21,7 @@ PAIRS = [*zip(SENTENCES, reversed(SENTENCES), strict=True), ("You see.", "Du sie
 BOTH = [("en", "de"), ("de", "en")]
 
 
-def examples(folder: Path | None, tokenizer: Tokenizer = TOKENIZER, **changes: Any) -> Examples:
+def examples(folder: Path | None, tokenizer: VersoTokenizer = TOKENIZER, **changes: Any) -> Examples:
     corpora = changes.pop("corpora", [LoadedCorpus(PAIRS), LoadedCorpus(PAIRS[:3], direction=("en", "de"), weight=2)])
     values: dict[str, Any] = {"max_tokens": 20, **changes}
     return Examples(corpora, ("en", "de"), BOTH, tokenizer, kept_in=folder, **values)
@@ -34,7 +34,7 @@ def contents(made: Examples) -> list[Any]:
     ]
 
 
-def no_encoding(self: Tokenizer, *args: object) -> list[int]:
+def no_encoding(self: VersoTokenizer, *args: object) -> list[int]:
     raise AssertionError("encoded again")
 
 
@@ -44,7 +44,7 @@ def test_kept_ids_are_read_and_not_made_again(tmp_path: Path, monkeypatch: pytes
     expected = examples(None, controlled=controlled)
     assert any(expected.has_address)
     examples(tmp_path, controlled=controlled)
-    monkeypatch.setattr(Tokenizer, "encode", no_encoding)
+    monkeypatch.setattr(VersoTokenizer, "encode", no_encoding)
     found = examples(tmp_path, controlled=controlled)
     assert contents(found) == contents(expected)
     assert found.num_too_long == expected.num_too_long > 0
@@ -69,7 +69,7 @@ def test_ids_are_made_again_after_a_change_and_the_old_ones_removed(tmp_path: Pa
 
 def test_weights_may_change_without_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples(tmp_path, corpora=[LoadedCorpus(PAIRS)])
-    monkeypatch.setattr(Tokenizer, "encode", no_encoding)
+    monkeypatch.setattr(VersoTokenizer, "encode", no_encoding)
     assert set(examples(tmp_path, corpora=[LoadedCorpus(PAIRS, weight=0.5)]).weights) == {0.5}
 
 

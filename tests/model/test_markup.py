@@ -8,7 +8,7 @@ import pytest
 
 from model.errors import InvalidMarkup, MarkupNotKept
 from model.text.markup import MarkedUp, MarkupFormat, PlacedText, unchanged
-from model.text.markup.parsing import items_of
+from model.text.markup.items import items_of
 from model.text.markup.verification import verify
 from model.text.symbols import Span
 from tests.model.markup_documents import HTML, XML, kept_sources, same

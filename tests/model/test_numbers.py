@@ -112,7 +112,7 @@ def test_a_sentence_is_decoded_again_once_with_what_it_lost(translator: Translat
     for _ in range(2):
         (request,) = plan.pending
         plan.settle_one(0, hypothesis(translator, "rote 7 Katze."))
-    assert len(request.once_ids) == 1
+    assert len(request.required_ids) == 1
     assert plan.sentences[0].protected == ((15, 17),)
     assert not plan.pending
 
@@ -157,14 +157,14 @@ def test_no_more_numbers_are_protected_than_there_are_placeholders(translator: T
     plan = planned(translator, text, GREEDY)
     plan.settle_one(0, hypothesis(translator, "rote"))
     (request,) = plan.pending
-    assert len(request.once_ids) == len(plan.sentences[0].protected) == 16
+    assert len(request.required_ids) == len(plan.sentences[0].protected) == 16
 
 
 def test_spans_whose_placeholders_were_dropped_stay_dropped(translator: Translator) -> None:
     plan = planned(translator, "red {x} 7 cats.", GREEDY)
     plan.settle_one(0, replace(hypothesis(translator, "rote"), finish_reason="length"))
     (request,) = plan.pending
-    assert request.once_ids == ()
+    assert request.required_ids == ()
     plan.settle_one(0, hypothesis(translator, "rote"))
     assert not plan.pending
 

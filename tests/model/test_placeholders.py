@@ -15,9 +15,8 @@ from model.text.placeholders import (
     with_inserted,
     without_spans,
 )
-from model.text.symbols import Span
-from model.text.tokenizer import TargetText
-from model.translation.alignment import place_of
+from model.text.symbols import Span, TargetText
+from model.translation.alignment import insertion_point
 
 
 def spans_of(text: str, *protected: str) -> list[Span]:
@@ -134,5 +133,5 @@ def test_white_space_goes_to_the_right_side_of_a_placeholder() -> None:
     rows = torch.eye(4)
     source_spans = [(0, 3), (4, 8), (9, 12), (13, 18)]
     target_spans = [(0, 3), (4, 9), (9, 9), (10, 17)]
-    assert place_of(rows, source, source_spans, target, target_spans, 12, {2: 9}) == 3
-    assert place_of(rows, source, source_spans, target, target_spans, 9, {2: 9}) == 2
+    assert insertion_point(rows, source, source_spans, target, target_spans, 12, {2: 9}) == 3
+    assert insertion_point(rows, source, source_spans, target, target_spans, 9, {2: 9}) == 2

@@ -82,9 +82,9 @@ def test_required_tokens_come_once_and_before_the_end(
 def test_too_many_or_equal_required_tokens_are_refused() -> None:
     options = DecodingOptions()
     with pytest.raises(ValueError, match="17 tokens"):
-        DecodingRequest(0, [4, 2], options, once_ids=tuple(range(17)))
+        DecodingRequest(0, [4, 2], options, required_ids=tuple(range(17)))
     with pytest.raises(ValueError, match="all different"):
-        DecodingRequest(0, [4, 2], options, once_ids=(5, 6, 5))
+        DecodingRequest(0, [4, 2], options, required_ids=(5, 6, 5))
 
 
 @pytest.mark.parametrize("options", [DecodingOptions(decoding="greedy"), DecodingOptions(beam_size=3)])

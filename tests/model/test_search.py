@@ -12,7 +12,7 @@ from model.decoding.eager.beam import BeamSearch
 from model.decoding.eager.filters import TokenFilter
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
-from model.decoding.options import Candidate, Decoding, DecodingOptions, Hypothesis, Search
+from model.decoding.options import Candidate, Decoding, DecodingOptions, Hypothesis, SearchTrace
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
@@ -28,10 +28,10 @@ def answer(transformer: Transformer, source: list[int], options: DecodingOptions
     return hypothesis
 
 
-def may_come(token: int, tokens: list[int], longest: int, once_ids: tuple[int, ...]) -> bool:
+def may_come(token: int, tokens: list[int], longest: int, required_ids: tuple[int, ...]) -> bool:
     """Whether the rules of required tokens allow a token after others."""
-    missing = [one for one in once_ids if one not in tokens]
-    if token in once_ids:
+    missing = [one for one in required_ids if one not in tokens]
+    if token in required_ids:
         return token in missing
     if missing and (token == VOCABULARY.end_id or len(missing) == longest - len(tokens)):
         return False
@@ -43,7 +43,7 @@ def step_by_step(
     source: list[int],
     longest: int,
     shortest: int = 0,
-    once_ids: tuple[int, ...] = (),
+    required_ids: tuple[int, ...] = (),
     prefix: tuple[int, ...] = (),
 ) -> tuple[list[int], float]:
     """Greedy search without cache or batch: tokens and the sum of their log-probabilities."""
@@ -52,7 +52,9 @@ def step_by_step(
     longest, shortest = longest + len(prefix), shortest + len(prefix)
     while True:
         scores = log_probs(transformer, source, tokens)
-        scores[[token for token in range(len(scores)) if not may_come(token, tokens, longest, once_ids)]] = -math.inf
+        scores[
+            [token for token in range(len(scores)) if not may_come(token, tokens, longest, required_ids)]
+        ] = -math.inf
         if len(tokens) < shortest:
             scores[VOCABULARY.end_id] = -math.inf
         token = int(scores.argmax())
@@ -156,24 +158,24 @@ def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: t
         assert hypothesis.finish_reason == ("length" if len(tokens) == len(prefix) + 3 else "stop")
 
 
-def holding(entries: list[tuple[float, list[int]]], once_ids: tuple[int, ...]) -> list[tuple[float, list[int]]]:
+def holding(entries: list[tuple[float, list[int]]], required_ids: tuple[int, ...]) -> list[tuple[float, list[int]]]:
     """Those outputs that hold each of some tokens once."""
-    return [(score, tokens) for score, tokens in entries if all(tokens.count(token) == 1 for token in once_ids)]
+    return [(score, tokens) for score, tokens in entries if all(tokens.count(token) == 1 for token in required_ids)]
 
 
-@pytest.mark.parametrize("once_ids", [(5,), (5, 4), (3, 4, 5)])
+@pytest.mark.parametrize("required_ids", [(5,), (5, 4), (3, 4, 5)])
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_with_required_tokens_a_sufficiently_wide_beam_is_exhaustive_search(
-    penalty: float, once_ids: tuple[int, ...]
+    penalty: float, required_ids: tuple[int, ...]
 ) -> None:
     transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
     source = [4, 5, 3, 2]
-    expected = holding(exhaustive(transformer, source, [3, 4, 5], 3, penalty), once_ids)
+    expected = holding(exhaustive(transformer, source, [3, 4, 5], 3, penalty), required_ids)
     options = DecodingOptions(
         beam_size=64, num_hypotheses=len(expected), length_penalty=penalty, max_new_tokens=3, return_scores=True
     )
-    never_otherwise = DecodingPolicy(forbidden=(*VOCABULARY.never_generated, *once_ids))
-    asked = requests([source], options, once_ids=[once_ids])
+    never_otherwise = DecodingPolicy(forbidden=(*VOCABULARY.never_generated, *required_ids))
+    asked = requests([source], options, required_ids=[required_ids])
     found = ranked(drive(plain_cohort(transformer, 64, never_otherwise), asked)[0])
     assert [hypothesis.token_ids for hypothesis in found] == [tokens for _, tokens in expected]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
@@ -186,9 +188,9 @@ def reference_beam(
     penalty: float,
     longest: int,
     early: bool,
-    once_ids: tuple[int, ...] = (),
+    required_ids: tuple[int, ...] = (),
     prefix: tuple[int, ...] = (),
-) -> tuple[list[tuple[float, list[int]]], Search]:
+) -> tuple[list[tuple[float, list[int]]], SearchTrace]:
     """Beam search over Python lists, with the rules of the module's docstring and without a cache."""
     running: list[tuple[float, list[int]]] = [(0.0, list(prefix))]
     ended: list[tuple[float, list[int]]] = []
@@ -199,7 +201,7 @@ def reference_beam(
         for total, tokens in running:
             scores = log_probs(transformer, source, tokens)
             for token in range(len(scores)):
-                if may_come(token, tokens, len(prefix) + longest, once_ids):
+                if may_come(token, tokens, len(prefix) + longest, required_ids):
                     candidates.append((total + float(scores[token]), tokens, token))
         candidates = sorted(candidates, key=lambda candidate: -candidate[0])[: 2 * width]
         last = length == len(prefix) + longest
@@ -311,21 +313,27 @@ def test_the_search_is_absent_unless_requested() -> None:
 
 
 @pytest.mark.parametrize("prefix", [(), (8, 5)], ids=str)
-@pytest.mark.parametrize("once_ids", [(), (11,), (8, 11, 10)], ids=str)
+@pytest.mark.parametrize("required_ids", [(), (11,), (8, 11, 10)], ids=str)
 @pytest.mark.parametrize("longest", [4, 12])
 def test_required_tokens_are_placed_as_by_plain_implementations(
-    longest: int, once_ids: tuple[int, ...], prefix: tuple[int, ...]
+    longest: int, required_ids: tuple[int, ...], prefix: tuple[int, ...]
 ) -> None:
     transformer = tiny_transformer(sharpness=2.0)
     sources = random_sources(6, seed=longest)
     greedy = DecodingOptions(decoding="greedy", max_new_tokens=longest)
-    found = drive(plain_cohort(transformer, 1), requests(sources, greedy, once_ids=[once_ids], prefix_ids=[prefix]))
+    found = drive(
+        plain_cohort(transformer, 1), requests(sources, greedy, required_ids=[required_ids], prefix_ids=[prefix])
+    )
     for number, source in enumerate(sources):
-        assert ranked(found[number])[0].token_ids == step_by_step(transformer, source, longest, 0, once_ids, prefix)[0]
+        assert (
+            ranked(found[number])[0].token_ids == step_by_step(transformer, source, longest, 0, required_ids, prefix)[0]
+        )
     beam = DecodingOptions(num_hypotheses=4, max_new_tokens=longest, return_scores=True)
-    found = drive(plain_cohort(transformer, 4), requests(sources, beam, once_ids=[once_ids], prefix_ids=[prefix]))
+    found = drive(
+        plain_cohort(transformer, 4), requests(sources, beam, required_ids=[required_ids], prefix_ids=[prefix])
+    )
     for number, source in enumerate(sources):
-        expected, _ = reference_beam(transformer, source, 4, 1.0, longest, False, once_ids, prefix)
+        expected, _ = reference_beam(transformer, source, 4, 1.0, longest, False, required_ids, prefix)
         assert [one.token_ids for one in ranked(found[number])] == [tokens for _, tokens in expected]
         assert [one.score for one in ranked(found[number])] == pytest.approx([s for s, _ in expected], abs=1e-5)
 

@@ -205,9 +205,9 @@ GOOD: dict[str, Any] = {
     ("wrong", "said"),
     [
         ({"steps": None}, "steps"),
-        ({"steps": np.array([[1], [2], [3]])}, "steps is no row of whole numbers"),
+        ({"steps": np.array([[1], [2], [3]])}, "steps is not a row of whole numbers"),
         ({"always": np.array([2.0])}, "always is no row"),
-        ({"facts": np.frombuffer(b"[]", dtype=np.uint8)}, "facts are no mapping"),
+        ({"facts": np.frombuffer(b"[]", dtype=np.uint8)}, "facts is not a mapping"),
         ({"facts": np.frombuffer(b"{", dtype=np.uint8)}, "damaged"),
         ({"lengths": np.array([4, -1])}, "negative length"),
         ({"lengths": np.array([1, 2, 0])}, "lists for 3 source tokens and the model has 2"),
@@ -390,15 +390,15 @@ def test_required_tokens_are_candidates(always: int, width: int, policy: str) ->
     options = [random_options(rng, width, rng.choice(get_args(Scoring))) for _ in sources]
     # Some are candidates of sentences that do not require them.
     reserved = [*range(100, 160, 7), *(token for token in shortlist.always.tolist() if token > 190)]
-    once_ids = [tuple(rng.sample(reserved, rng.randint(0, 4))) for _ in sources]
+    required_ids = [tuple(rng.sample(reserved, rng.randint(0, 4))) for _ in sources]
     own, torchs = (make(eager, width, shortlist, policy, reserved) for make in (native, with_torch))
-    found = like_torch(own, torchs, sources, options, once_ids=once_ids)
+    found = like_torch(own, torchs, sources, options, required_ids=required_ids)
     for key, outcome in found.items():
         candidates = set(shortlist.candidates(sources[key]).tolist())
         for answer in answers(outcome):
-            assert set(answer.token_ids) <= candidates - set(reserved) | set(once_ids[key])
-            if (options[key].max_new_tokens or 30) > len(once_ids[key]):
-                assert [answer.token_ids.count(token) for token in once_ids[key]] == [1] * len(once_ids[key])
+            assert set(answer.token_ids) <= candidates - set(reserved) | set(required_ids[key])
+            if (options[key].max_new_tokens or 30) > len(required_ids[key]):
+                assert [answer.token_ids.count(token) for token in required_ids[key]] == [1] * len(required_ids[key])
 
 
 @needs_library

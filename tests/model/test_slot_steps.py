@@ -121,7 +121,7 @@ def test_every_step_has_the_same_operations_shapes_and_addresses(width: int) -> 
     model = slot_model(transformer)
     group = SlotCohort(model, width)
     options = DecodingOptions(beam_size=width, return_scores=True, no_repeat_ngram_size=2, min_new_tokens=9)
-    group.join(requests(random_sources(3), options, once_ids=[(), (9, 11)], prefix_ids=[(), (5, 6)]))
+    group.join(requests(random_sources(3), options, required_ids=[(), (9, 11)], prefix_ids=[(), (5, 6)]))
     slots = step_of(group).tensors
     tensors = [value for value in vars(slots).values() if isinstance(value, torch.Tensor)]
     addresses = [tensor.data_ptr() for tensor in tensors]
@@ -149,18 +149,18 @@ class Steps:
 
 
 @pytest.mark.parametrize(
-    ("changes", "once_ids"),
-    [({"return_scores": True}, ()), ({"return_search": True}, ()), ({"no_repeat_ngram_size": 2}, ()), ({}, (9,))],
+    ("changes", "required_ids"),
+    [({"return_scores": True}, ()), ({"no_repeat_ngram_size": 2}, ()), ({}, (9,))],
 )
 def test_a_step_computes_what_few_sentences_need_only_if_one_does(
-    changes: dict[str, Any], once_ids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], required_ids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = Steps(monkeypatch)
     group = slot_cohort(tiny_transformer(), 1)
     plain = replace(GREEDY, return_scores=False, min_new_tokens=5)
     group.join(requests(random_sources(2), plain))
     group.step()
-    group.join([DecodingRequest(7, [5, 2], replace(plain, **changes), once_ids=once_ids)])
+    group.join([DecodingRequest(7, [5, 2], replace(plain, **changes), required_ids=required_ids)])
     group.step()
     group.leave([7])
     group.step()
@@ -215,7 +215,7 @@ def test_recorded_and_replayed_steps_give_the_same_outputs(
     transformer = tiny_transformer()
     model = record(slot_model(transformer, steps_per_call=3))
     asked = some_searches(
-        requests(random_sources(30, seed=seed), options, once_ids=[(), (), (9, 11)], prefix_ids=PREFIXES)
+        requests(random_sources(30, seed=seed), options, required_ids=[(), (), (9, 11)], prefix_ids=PREFIXES)
     )
     expected = drive(plain_cohort(transformer, options.width), asked)
     found, left = drive_at_random(SlotCohort(model, options.width), asked, seed)

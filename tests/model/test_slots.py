@@ -15,7 +15,7 @@ from model.artifacts.bundle import load_bundle
 from model.artifacts.script import script
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
-from model.decoding.sentence import MAX_ONCE_IDS, DecodingRequest
+from model.decoding.sentence import MAX_REQUIRED_IDS, DecodingRequest
 from model.decoding.slots.cohort import SlotCohort
 from model.decoding.slots.model import SlotModel
 from model.decoding.slots.step import has_slot_step
@@ -53,13 +53,13 @@ def compare(
     options: DecodingOptions,
     policy: DecodingPolicy | None = None,
     forced_ids: tuple[int, ...] = (),
-    once_ids: Sequence[tuple[int, ...]] = ((),),
+    required_ids: Sequence[tuple[int, ...]] = ((),),
     **changes: Any,
 ) -> None:
     """Decode a dozen sentences in both ways, half of them with prefixes and some with their search."""
     transformer = tiny_transformer()
     asked = some_searches(
-        requests(random_sources(12, seed=options.width), options, forced_ids, once_ids, prefix_ids=PREFIXES)
+        requests(random_sources(12, seed=options.width), options, forced_ids, required_ids, prefix_ids=PREFIXES)
     )
     found = drive(slot_cohort(transformer, options.width, policy, **changes), asked)
     all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
@@ -121,7 +121,7 @@ def test_policies_and_forced_ids_are_respected(
     compare(replace(options, max_new_tokens=6), policy, forced_ids)
 
 
-ONCE_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
+REQUIRED_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ ONCE_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 def test_required_tokens_are_placed_as_in_a_cohort(
     policy: DecodingPolicy, options: DecodingOptions, forced_ids: tuple[int, ...]
 ) -> None:
-    compare(options, policy, forced_ids, ONCE_IDS)
+    compare(options, policy, forced_ids, REQUIRED_IDS)
 
 
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
@@ -164,27 +164,30 @@ def test_sentences_with_and_without_required_tokens_decode_together(
     # The first sentences decode in steps that leave the rules of required tokens out.
     asked = some_searches(
         requests(
-            random_sources(30), options, once_ids=[*[()] * 9, *ONCE_IDS, *ONCE_IDS], prefix_ids=[(), (9,), (), (4, 8)]
+            random_sources(30),
+            options,
+            required_ids=[*[()] * 9, *REQUIRED_IDS, *REQUIRED_IDS],
+            prefix_ids=[(), (9,), (), (4, 8)],
         )
     )
     found, _ = drive_at_random(slot_cohort(transformer, options.width, policy, **stepping), asked, seed=2)
     for key, outcome in found.items():
-        check_required(outcome, asked[key].once_ids)
+        check_required(outcome, asked[key].required_ids)
         same(outcome, drive(plain_cohort(transformer, options.width, policy), [asked[key]])[key])
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_as_many_tokens_as_allowed_may_be_required(options: DecodingOptions) -> None:
     transformer = tiny_transformer(vocab_size=30)
-    reserved = tuple(range(30 - MAX_ONCE_IDS, 30))
+    reserved = tuple(range(30 - MAX_REQUIRED_IDS, 30))
     policy = DecodingPolicy(forbidden=(0, 1, *reserved))
-    for max_new_tokens in (MAX_ONCE_IDS, 20):
+    for max_new_tokens in (MAX_REQUIRED_IDS, 20):
         bounded = replace(options, max_new_tokens=max_new_tokens)
-        asked = requests(random_sources(6), bounded, once_ids=[reserved, reserved[3:]])
+        asked = requests(random_sources(6), bounded, required_ids=[reserved, reserved[3:]])
         found = drive(slot_cohort(transformer, options.width, policy), asked)
         all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
         for key, outcome in found.items():
-            check_required(outcome, asked[key].once_ids)
+            check_required(outcome, asked[key].required_ids)
 
 
 @pytest.mark.parametrize("prefix", [(), (5, 3, 3)], ids=str)

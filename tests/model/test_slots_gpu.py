@@ -57,7 +57,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(
-    "once_ids",
+    "required_ids",
     [
         pytest.param([()], id="nothing required", marks=pytest.mark.slow),
         pytest.param([(), (9,), (11, 8, 10)], id="required tokens"),
@@ -65,12 +65,12 @@ OPTIONS = {
 )
 @pytest.mark.parametrize("name", OPTIONS)
 def test_captured_steps_give_the_outputs_of_the_cpu(
-    name: str, once_ids: list[tuple[int, ...]], gpu: Device | None
+    name: str, required_ids: list[tuple[int, ...]], gpu: Device | None
 ) -> None:
     options = OPTIONS[name]
     on_cpu = tiny_transformer()
     number, seeds = (60, range(3)) if gpu is None else (14, range(1))
-    asked = some_searches(requests(random_sources(number), options, once_ids=once_ids, prefix_ids=PREFIXES))
+    asked = some_searches(requests(random_sources(number), options, required_ids=required_ids, prefix_ids=PREFIXES))
     expected = drive(plain_cohort(on_cpu, options.width), asked)
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", steps_per_call=4)
     for seed in seeds:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from model.text.pieces import load_processor
 from model.text.subword_sampling import SubwordSampler
-from model.text.tokenizer import load_processor
 from model.text.tokenizer_training import learn_tokenizer
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
@@ -65,8 +65,8 @@ def test_segmentations_are_as_frequent_as_their_probability_says(alpha: float) -
 def test_other_processes_sample_the_same(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.model").write_bytes(TOKENIZER.model_proto)
     program = (
-        "import json, sys; from pathlib import Path; from model.text.tokenizer import Tokenizer; "
-        "tokenizer = Tokenizer.load(Path(sys.argv[1])); "
+        "import json, sys; from pathlib import Path; from model.text.tokenizer import VersoTokenizer; "
+        "tokenizer = VersoTokenizer.load(Path(sys.argv[1])); "
         "print(json.dumps([tokenizer.encode_sampled('sees house Katze.', 'de', 0.1, seed) for seed in range(10)]))"
     )
     found = subprocess.run(

@@ -15,17 +15,17 @@ from sentencepiece import sentencepiece_model_pb2
 from model.errors import ArtifactError, ConfigError, DataError
 from model.text.known_characters import KnownCharacters
 from model.text.symbols import Symbol, placeholder, reserved_symbols
-from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
+from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
+def tokenizer() -> VersoTokenizer:
     return TOKENIZER
 
 
-def test_a_source_is_marker_pieces_and_end_token(tokenizer: Tokenizer) -> None:
+def test_a_source_is_marker_pieces_and_end_token(tokenizer: VersoTokenizer) -> None:
     ids = tokenizer.encode("cat Katze.", "de")
     assert tokenizer.pieces(ids[:1]) == ["<2de>"]
     assert ids[-1] == END_ID
@@ -35,13 +35,13 @@ def test_a_source_is_marker_pieces_and_end_token(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("text", ["cat Hund.", "na\u00efve \U0001f600 cat", "\u4f60\u597d", "a\tb", "1234"])
-def test_unknown_characters_round_trip_as_bytes(text: str, tokenizer: Tokenizer) -> None:
+def test_unknown_characters_round_trip_as_bytes(text: str, tokenizer: VersoTokenizer) -> None:
     ids = tokenizer.encode_target(text)
     assert UNKNOWN_ID not in ids
     assert tokenizer.decode(ids) == text.replace("\t", " ")
 
 
-def test_offsets_give_the_characters_of_a_piece(tokenizer: Tokenizer) -> None:
+def test_offsets_give_the_characters_of_a_piece(tokenizer: VersoTokenizer) -> None:
     text = "cat  H\u00e4und \U0001f600 tree."
     ids, spans = tokenizer.encode_with_offsets(text, "en")
     assert ids == tokenizer.encode(text, "en")
@@ -55,7 +55,7 @@ def test_offsets_give_the_characters_of_a_piece(tokenizer: Tokenizer) -> None:
     assert covered >= {position for position, character in enumerate(text) if not character.isspace()}
 
 
-def test_offsets_of_a_decoded_text_refer_to_it(tokenizer: Tokenizer) -> None:
+def test_offsets_of_a_decoded_text_refer_to_it(tokenizer: VersoTokenizer) -> None:
     ids = tokenizer.encode_target("old tree Haus.")[:-1]
     text, spans = tokenizer.decode_with_offsets(ids)
     assert text == "old tree Haus."
@@ -79,7 +79,7 @@ def test_spans_are_in_order_and_cover_every_visible_character(text: str) -> None
     "emoji",
     ["\U0001f600", "\U0001f44d\U0001f3fd", "\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea"],
 )
-def test_an_emoji_round_trips_as_bytes_and_their_spans_cover_it(emoji: str, tokenizer: Tokenizer) -> None:
+def test_an_emoji_round_trips_as_bytes_and_their_spans_cover_it(emoji: str, tokenizer: VersoTokenizer) -> None:
     text = f"cat {emoji} tree"
     ids = tokenizer.encode_target(text)
     assert sum(piece.startswith("<0x") for piece in tokenizer.pieces(ids)) >= 4
@@ -89,7 +89,7 @@ def test_an_emoji_round_trips_as_bytes_and_their_spans_cover_it(emoji: str, toke
     assert "".join(decoded[start:end] for start, end in spans) == text.replace(" ", "")
 
 
-def test_invalid_bytes_become_a_replacement_character(tokenizer: Tokenizer) -> None:
+def test_invalid_bytes_become_a_replacement_character(tokenizer: VersoTokenizer) -> None:
     ids = tokenizer.encode_target("\U0001f600")
     (first,) = [i for i in ids if tokenizer.pieces([i]) == ["<0xF0>"]]
     text, spans = tokenizer.decode_with_offsets([first, *tokenizer.encode_target("cat")])
@@ -98,20 +98,20 @@ def test_invalid_bytes_become_a_replacement_character(tokenizer: Tokenizer) -> N
     assert text[slice(*spans[0])] == "\ufffd"
 
 
-def test_no_tokens_decode_to_the_empty_text(tokenizer: Tokenizer) -> None:
+def test_no_tokens_decode_to_the_empty_text(tokenizer: VersoTokenizer) -> None:
     assert tokenizer.decode([]) == tokenizer.decode([END_ID]) == ""
     assert tokenizer.decode_with_offsets([]) == ("", [])
     assert tokenizer.encode_target("") == [END_ID]
 
 
-def test_characters_expanded_by_normalisation_refer_to_their_original(tokenizer: Tokenizer) -> None:
+def test_characters_expanded_by_normalisation_refer_to_their_original(tokenizer: VersoTokenizer) -> None:
     text = "\uff43\uff41\uff54 \u2026 cat"  # full-width letters, and one character that becomes three
     ids, spans = tokenizer.encode_with_offsets(text, "de")
     assert tokenizer.decode(ids[1:]) == "cat ... cat"
     assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
 
 
-def test_special_tokens_are_not_in_a_translation(tokenizer: Tokenizer) -> None:
+def test_special_tokens_are_not_in_a_translation(tokenizer: VersoTokenizer) -> None:
     assert (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id) == (PAD_ID, START_ID, END_ID) == (0, 2, 3)
     assert set(tokenizer.never_generated) == {
         PAD_ID,
@@ -122,18 +122,18 @@ def test_special_tokens_are_not_in_a_translation(tokenizer: Tokenizer) -> None:
     }
 
 
-def test_a_marker_typed_by_a_user_is_text(tokenizer: Tokenizer) -> None:
+def test_a_marker_typed_by_a_user_is_text(tokenizer: VersoTokenizer) -> None:
     marker = tokenizer.encode("", "en")[0]
     assert marker not in tokenizer.encode_target("<2en> cat </s>")[:-1]
 
 
-def test_sampled_pieces_decode_to_the_same_text(tokenizer: Tokenizer) -> None:
+def test_sampled_pieces_decode_to_the_same_text(tokenizer: VersoTokenizer) -> None:
     cuts = {tuple(tokenizer.encode_sampled("sees house Katze.", "de", alpha=0.1, seed=seed)) for seed in range(20)}
     assert len(cuts) > 1
     assert {tokenizer.decode(cut) for cut in cuts} == {"sees house Katze."}
 
 
-def test_the_seed_determines_the_sampled_segmentation(tokenizer: Tokenizer) -> None:
+def test_the_seed_determines_the_sampled_segmentation(tokenizer: VersoTokenizer) -> None:
     text = "sees house Katze likes tree."
     first = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in range(10)]
     again = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in reversed(range(10))]
@@ -157,7 +157,7 @@ def test_an_invalid_size_is_refused_with_the_number() -> None:
 
 @pytest.mark.parametrize("code", ["DE", "german", "d", "zh-Hans", ""])
 def test_an_invalid_language_code_is_refused(code: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{code}' is no language code"):
+    with pytest.raises(ConfigError, match=f"'{code}' is not a language code"):
         learn_tokenizer(SENTENCES, 290, ["en", code])
 
 
@@ -179,19 +179,19 @@ def test_learning_from_no_text_is_refused() -> None:
 @pytest.mark.parametrize("length", [0, 1, 100, 5000, -1])
 def test_a_damaged_tokenizer_is_refused(length: int) -> None:
     with pytest.raises(ArtifactError, match="tokenizer is damaged"):
-        Tokenizer(TOKENIZER.model_proto[:length])
+        VersoTokenizer(TOKENIZER.model_proto[:length])
 
 
 def test_bytes_of_something_else_are_refused() -> None:
     with pytest.raises(ArtifactError, match="tokenizer is damaged"):
-        Tokenizer(b"nonsense")
+        VersoTokenizer(b"nonsense")
 
 
 def test_a_piece_that_is_no_text_is_refused() -> None:
     content, piece = TOKENIZER.model_proto, "\u2581H".encode()
     assert content.count(piece) == 1
     with pytest.raises(ArtifactError, match="tokenizer is damaged: it has pieces that are not UTF-8"):
-        Tokenizer(content.replace(piece, b"\xff" * len(piece)))
+        VersoTokenizer(content.replace(piece, b"\xff" * len(piece)))
 
 
 def test_a_sentencepiece_model_of_another_project_is_refused_with_its_ids() -> None:
@@ -200,17 +200,17 @@ def test_a_sentencepiece_model_of_another_project_is_refused_with_its_ids() -> N
         sentence_iterator=iter(SENTENCES), model_writer=sink, vocab_size=40, hard_vocab_limit=False, minloglevel=2
     )
     with pytest.raises(ArtifactError, match=r"ids are \(-1, 0, 1, 2\), but this model format needs \(0, 1, 2, 3\)"):
-        Tokenizer(sink.getvalue())
+        VersoTokenizer(sink.getvalue())
 
 
 def test_a_file_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.model").write_bytes(TOKENIZER.model_proto)
-    assert Tokenizer.load(tmp_path / "t.model").encode("cat", "de") == TOKENIZER.encode("cat", "de")
+    assert VersoTokenizer.load(tmp_path / "t.model").encode("cat", "de") == TOKENIZER.encode("cat", "de")
     with pytest.raises(ArtifactError, match=r"nowhere\.model cannot be read: No such file"):
-        Tokenizer.load(tmp_path / "nowhere.model")
+        VersoTokenizer.load(tmp_path / "nowhere.model")
 
 
-def test_an_unknown_target_language_is_named(tokenizer: Tokenizer) -> None:
+def test_an_unknown_target_language_is_named(tokenizer: VersoTokenizer) -> None:
     with pytest.raises(ArtifactError, match=r"'fr'; it has de, en"):
         tokenizer.encode("cat", "fr")
 
@@ -227,7 +227,7 @@ def test_a_character_vocabulary_has_a_token_for_each_letter_and_none_for_the_lea
 def test_targets_may_have_a_separate_vocabulary() -> None:
     sources = learn_tokenizer(["abc"], 300, ["de"], kind="char")
     targets = learn_tokenizer(["xyzv"], 300, [], kind="char")
-    both = Tokenizer(sources.model_proto, targets.model_proto)
+    both = VersoTokenizer(sources.model_proto, targets.model_proto)
     assert (both.vocab_size, both.target_vocab_size) == (sources.vocab_size, targets.vocab_size)
     assert both.encode("abc", "de") == sources.encode("abc", "de")
     ids = both.encode_target("xyz")
@@ -240,7 +240,7 @@ def test_targets_may_have_a_separate_vocabulary() -> None:
 
 def test_a_vocabulary_of_targets_that_is_damaged_is_refused() -> None:
     with pytest.raises(ArtifactError, match="damaged"):
-        Tokenizer(TOKENIZER.model_proto, TOKENIZER.model_proto[:100])
+        VersoTokenizer(TOKENIZER.model_proto, TOKENIZER.model_proto[:100])
 
 
 def test_reserved_symbols_are_never_read_from_a_text_nor_generated() -> None:
@@ -314,7 +314,7 @@ def test_an_unused_piece_is_neither_read_nor_written() -> None:
     assert len(unused) > 1
     for piece in unused:
         piece.type = piece.UNUSED
-    tokenizer = Tokenizer(pieces.SerializeToString())
+    tokenizer = VersoTokenizer(pieces.SerializeToString())
     ids = {token_id for token_id, piece in enumerate(pieces.pieces) if piece.type == piece.UNUSED}
     assert ids <= set(tokenizer.never_generated)
     assert ids & set(TOKENIZER.encode("the cat", "de"))

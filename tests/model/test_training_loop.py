@@ -19,7 +19,7 @@ from model.artifacts.manifest import Manifest
 from model.errors import ArtifactError, ConfigError, DataError
 from model.network.quantised import int8_is_supported
 from model.scores import score
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.training import loop, update
 from model.training.controls import Controls
@@ -345,7 +345,7 @@ def test_fine_tuning_can_give_the_model_another_vocabulary(toy_checkpoint: Path,
 def test_another_vocabulary_keeps_the_vectors_of_equal_tokens_and_takes_means_for_others(toy_checkpoint: Path) -> None:
     initial = load_initial(toy_checkpoint)
     old = initial.tokenizer
-    assert isinstance(old, Tokenizer)
+    assert isinstance(old, VersoTokenizer)
     other = learn_tokenizer([*WORDS, *WORDS.values()], 400, ["en", "de"], kind="char", reserve_symbols=True)
     changed = with_vocabulary(initial, other)
     ids = other.counterparts(old)
@@ -359,7 +359,7 @@ def test_another_vocabulary_keeps_the_vectors_of_equal_tokens_and_takes_means_fo
     for name in initial.weights.keys() - {"source_embedding.tokens.weight", "output.bias"}:
         assert changed.weights[name] is initial.weights[name]
     with pytest.raises(ConfigError, match="one vocabulary for source and target; leave it out"):
-        with_vocabulary(initial, Tokenizer(other.model_proto, other.model_proto))
+        with_vocabulary(initial, VersoTokenizer(other.model_proto, other.model_proto))
 
 
 def test_a_run_cannot_resume_with_another_initial_checkpoint(

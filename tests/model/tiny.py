@@ -14,7 +14,7 @@ from model.decoding.options import DecodingOptions
 from model.decoding.sentence import DecodingRequest, Finished
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class TinyVocabulary:
     never_generated: tuple[int, ...] = (0, 1)
 
 
-VOCABULARY = cast(TextTokenizer, TinyVocabulary())
+VOCABULARY = cast(Tokenizer, TinyVocabulary())
 
 
 def tiny_transformer(vocab_size: int = 12, seed: int = 0, sharpness: float = 3.0) -> Transformer:

@@ -23,7 +23,7 @@ from model.decoding.sentence import DecodingRequest
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 from model.translation.options import TranslationOptions
 from tests.model.test_instruction_sets import SHAPES as SHAPES_OF_SETS
 from tests.model.test_native import POLICIES, random_options
@@ -70,7 +70,7 @@ class Questions:
     model: object
     config: ModelConfig
     sources: list[list[int]]
-    vocabulary: TextTokenizer
+    vocabulary: Tokenizer
     longest_target: int
     widths: Sequence[int]
     shortlist: Shortlist | None

@@ -30,7 +30,7 @@ from model.artifacts.convert import convert_bundle
 from model.artifacts.export import export_bundle
 from model.network.quantised import int8_is_supported
 from model.text.glossary import GlossaryTerm
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests import toy
@@ -115,14 +115,14 @@ def make(folder: Path, checkpoint: Checkpoint) -> None:
 
 def small(checkpoint: Checkpoint) -> Checkpoint:
     """A checkpoint whose vocabulary has no table of Unicode normalisation, which is larger than all the rest."""
-    assert isinstance(checkpoint.tokenizer, Tokenizer)
+    assert isinstance(checkpoint.tokenizer, VersoTokenizer)
     proto = b"".join(
         # Field 3 is the specification of normalisation, whose field 2 is the table.
         _field(3, _without(2, content)) if number == 3 else whole
         for number, content, whole in _fields(checkpoint.tokenizer.model_proto)
     )
     facts = {**checkpoint.facts, "dev_sample": checkpoint.facts["dev_sample"][:10]}
-    return replace(checkpoint, tokenizer=Tokenizer(proto), facts=facts)
+    return replace(checkpoint, tokenizer=VersoTokenizer(proto), facts=facts)
 
 
 def _without(unwanted: int, message: bytes) -> bytes:

@@ -153,7 +153,8 @@ def predict_backend(
     """
     import torch
 
-    from model.decoding.backend import NATIVE_PRECISIONS, preferred_backend
+    from model.decoding.backend import preferred_backend
+    from model.decoding.native.packed import NATIVE_PRECISIONS
 
     choice = preferred_backend(architecture, precision, torch.device(device), native=enabled)
     if choice.name != "eager":

@@ -19,33 +19,33 @@ from model.decoding.eager.filters import TokenFilter
 from model.decoding.eager.step import Choice, Past
 from model.decoding.options import Hypothesis
 from model.decoding.policy import DecodingPolicy
-from model.decoding.search import NO_TOKEN, Considered, SearchTrace, best_continuations
+from model.decoding.search import NO_TOKEN, Considered, TraceRecorder, best_continuations
 from model.decoding.sentence import Finished, Sentence
 from model.errors import DecodingError
 
 
 @dataclass
 class _Pool:
-    """Hypotheses of one sentence that ended.
+    """The hypotheses of a sentence that ended.
 
     Args:
-        size: The number kept, K.
-        ended: The best of them with their scores, best first.
-        leader_ended: Whether the best candidate of some step was one that ended.
-        trace: The candidates of each step, if they are asked for.
+        size: The number of hypotheses that are kept, K.
+        ended: The best hypotheses with their scores, best first.
+        leader_ended: Whether the best candidate of any step ended.
+        trace: The candidates of each step, if the search is requested.
     """
 
     size: int
     ended: list[tuple[float, Hypothesis]] = field(default_factory=list)
     leader_ended: bool = False
-    trace: SearchTrace | None = None
+    trace: TraceRecorder | None = None
 
     @classmethod
     def of(cls, sentence: Sentence, size: int) -> _Pool:
-        return cls(size, trace=SearchTrace() if sentence.options.return_search else None)
+        return cls(size, trace=TraceRecorder() if sentence.options.return_search else None)
 
     def add(self, score: float, hypothesis: Hypothesis) -> bool:
-        """Keep a hypothesis if it is among the best; of equals the one that ended first. Whether it was kept."""
+        """Keep a hypothesis if it is among the best, and return whether it is; the first of equal ones is."""
         rank = bisect.bisect_right(self.ended, -score, key=lambda entry: -entry[0])
         self.ended.insert(rank, (score, hypothesis))
         del self.ended[self.size :]
@@ -56,10 +56,10 @@ class BeamSearch:
     """Chooses for sentences of ``width`` rows each.
 
     Args:
-        token_filter: Tokens that may not come.
+        token_filter: Forbids tokens.
         end_id: The closing token.
         width: Beam size, K.
-        policy: The model's way of decoding.
+        policy: The model's decoding policy.
     """
 
     def __init__(self, token_filter: TokenFilter, end_id: int, width: int, policy: DecodingPolicy) -> None:
@@ -71,7 +71,7 @@ class BeamSearch:
         self._pools: list[_Pool] = []
 
     def first(self, logits: Tensor, past: Past) -> Choice:
-        """Take in sentences by their first logits, (n, 1, V): one live row each, which gives all K."""
+        """Add sentences by their first logits, (n, 1, V): one live row each, which all K rows continue."""
         sums = torch.zeros(logits.shape[:2], device=logits.device)
         pools = [_Pool.of(sentence, self.width) for sentence in past.sentences]
         choice, sums = self._choose(logits, past, sums, pools)
@@ -80,7 +80,7 @@ class BeamSearch:
         return choice
 
     def next(self, logits: Tensor, past: Past) -> Choice:
-        """Choose for all sentences taken in, from (N, K, V)."""
+        """Choose for all sentences, from (N, K, V)."""
         assert self._sums is not None
         choice, self._sums = self._choose(logits, past, self._sums, self._pools)
         return choice
@@ -101,12 +101,12 @@ class BeamSearch:
         best, best_tokens, parents = best_continuations(logits, sums - totals, 2 * self.width)
 
         ends = best_tokens == self._end_id
-        gone = ends
+        leaving = ends
         if any(sentence.rule.narrows for sentence in past.sentences):
             best = best.masked_fill(self._beyond_the_beam(best, past, pools), -math.inf)
-            gone = ends | best.isneginf()
+            leaving = ends | best.isneginf()
         # Each parent ends at most once, so at least K of the 2K candidates continue: the first K of those.
-        continuing = torch.argsort(gone, dim=-1, stable=True)[:, : self.width]
+        continuing = torch.argsort(leaving, dim=-1, stable=True)[:, : self.width]
         new_sums = best.gather(1, continuing).masked_fill(ends.gather(1, continuing), -math.inf)
 
         pooled = self._add_to_pools(past, pools, best, best_tokens, parents)
@@ -118,17 +118,17 @@ class BeamSearch:
                 finished[index] = Finished(sentence.key, None, DecodingError(NO_TOKEN))
                 continue
             last = past.is_last(index)
-            done = last or self._is_done(past, index, pool, leaders[index])
+            is_done = last or self._is_done(past, index, pool, leaders[index])
             if pool.trace is not None:
                 candidates = torch.stack([best[index].double(), best_tokens[index], parents[index]], dim=1)  # (2K, 3)
-                ranks = {rank for where, rank in pooled if where == index}
-                pool.trace.add(self._considered(candidates, ranks, last=last, done=done))
-            if done:
+                ranks = {rank for sentence_index, rank in pooled if sentence_index == index}
+                pool.trace.add(self._considered(candidates, ranks, last=last, is_done=is_done))
+            if is_done:
                 finished[index] = _finish(sentence, pool)
         return Choice(best_tokens.gather(1, continuing), parents.gather(1, continuing), finished), new_sums
 
     def _force_end(self, logits: Tensor, totals: Tensor, past: Past) -> None:
-        """Leave sentences at their last position nothing but the closing token, with a log-probability of 0."""
+        """Allow sentences at their last position only the closing token, with a log-probability of 0."""
         for index, sentence in enumerate(past.sentences):
             if sentence.rule.force_end and past.is_last(index):
                 logits[index] = -math.inf
@@ -144,24 +144,24 @@ class BeamSearch:
         return ranks >= torch.tensor(rows_left, device=best.device).unsqueeze(1)
 
     def _considered(
-        self, candidates: Tensor, pooled: Collection[int], *, last: bool, done: bool
+        self, candidates: Tensor, pooled: Collection[int], *, last: bool, is_done: bool
     ) -> Iterator[Considered]:
         """A sentence's candidates and whether they are kept.
 
         Args:
             candidates: Their log-probabilities, tokens and parents, (2K, 3).
-            pooled: Ranks of those that are in the pool now.
-            last: Whether they are cut.
-            done: Whether the search ends with this step.
+            pooled: Ranks of the candidates that are in the pool.
+            last: Whether the candidates are cut.
+            is_done: Whether the search ends with this step.
         """
-        rows_left = 0 if done else self.width
+        rows_left = 0 if is_done else self.width
         for rank, (log_prob, token, parent) in enumerate(candidates.tolist()):
             if math.isinf(log_prob):
                 continue
             finished = last or token == self._end_id
-            kept = rank in pooled if finished else rows_left > 0
+            is_kept = rank in pooled if finished else rows_left > 0
             rows_left -= not finished
-            yield Considered(int(token), log_prob, int(parent), kept, finished)
+            yield Considered(int(token), log_prob, int(parent), is_kept, finished)
 
     def _add_to_pools(
         self, past: Past, pools: list[_Pool], best: Tensor, best_tokens: Tensor, parents: Tensor
@@ -169,7 +169,7 @@ class BeamSearch:
         """Put the candidates (N, 2K) that end or are cut at this step into the pools of their sentences.
 
         Returns:
-            The sentence and the rank of each that was kept there.
+            The index of the sentence and the rank of each candidate that was kept.
         """
         pooled = []
         ends = best_tokens == self._end_id
@@ -194,7 +194,7 @@ class BeamSearch:
 
         Args:
             past: What was generated before this step.
-            index: The sentence's.
+            index: The index of the sentence.
             pool: Its hypotheses that ended.
             leader: Log-probability of its best running hypothesis.
         """

@@ -1,15 +1,15 @@
-"""Tokens that may not come next.
+"""Tokens that are forbidden next.
 
-Some are never generated; the closing token is held back until ``min_new_tokens`` are there; a guard forbids sequences
-that occurred already. A sentence may also require tokens (``once_ids``). Every hypothesis holds each of these once:
+Some are never generated; the closing token is forbidden before ``min_new_tokens``; a guard forbids sequences that
+occurred already. A sentence may also require tokens (``required_ids``). Every hypothesis contains each of them once:
 
-- A missing one may come, although it is never generated otherwise; a present one may not come again.
-- The closing token may not come while one is missing.
-- If as many are missing as the hypothesis can still take, nothing else may come. If ``max_new_tokens`` is smaller than
-  the number of required tokens, this never happens, and the hypothesis is cut without some of them.
+- A missing one is allowed, although it is never generated otherwise; a present one is forbidden.
+- The closing token is forbidden while one is missing.
+- If the hypothesis has only room for the missing ones, all other tokens are forbidden. If ``max_new_tokens`` is smaller
+  than the number of required tokens, this never happens, and the hypothesis is cut without some of them.
 
-A token that is missing completes no sequence that occurred already, so no other filter forbids it, and a sentence that
-requires tokens always has a next one.
+A missing token completes no sequence that occurred already, so no other filter forbids it, and a sentence that requires
+tokens always has an allowed next token.
 
 A prefix is part of the hypothesis for the guard and for required tokens. ``min_new_tokens`` does not count it.
 """
@@ -29,9 +29,9 @@ class TokenFilter:
     """Forbids tokens by setting their logits to minus infinity.
 
     Args:
-        never_generated: Tokens that are no part of any translation.
-        end_id: The closing token, held back until ``min_new_tokens`` are there.
-        device: Where logits live.
+        never_generated: Tokens that occur in no translation.
+        end_id: The closing token.
+        device: The device of the logits.
     """
 
     def __init__(self, never_generated: Sequence[int], end_id: int, device: torch.device) -> None:
@@ -45,11 +45,11 @@ class TokenFilter:
             logits: (N, rows, V).
             past: What was generated before.
         """
-        # Indexing by a list copies: these are the logits before any token is forbidden.
+        # Indexing by a list copies: these are the logits before tokens are forbidden.
         required = {
-            index: logits[index][:, list(sentence.request.once_ids)]
+            index: logits[index][:, list(sentence.request.required_ids)]
             for index, sentence in enumerate(past.sentences)
-            if sentence.request.once_ids
+            if sentence.request.required_ids
         }
         logits.index_fill_(-1, self._never, -math.inf)
         for index, sentence in enumerate(past.sentences):
@@ -68,22 +68,22 @@ class TokenFilter:
         """Apply the rules of required tokens.
 
         Args:
-            logits: Of the sentence, (rows, V); changed in place.
-            allowed: Logits of its required tokens where these may come, (rows, number of them).
+            logits: The logits of the sentence, (rows, V); changed in place.
+            allowed: The original logits of its required tokens, (rows, number of them).
             past: What was generated before.
-            index: The sentence's.
+            index: The index of the sentence.
         """
-        once_ids = past.sentences[index].request.once_ids
-        logits[:, list(once_ids)] = -math.inf
+        required_ids = past.sentences[index].request.required_ids
+        logits[:, list(required_ids)] = -math.inf
         for row in range(logits.size(0)):
             present = set(past.tokens(index, row))
-            missing = [number for number, token in enumerate(once_ids) if token not in present]
+            missing = [number for number, token in enumerate(required_ids) if token not in present]
             if not missing:
                 continue
             if len(missing) == past.num_left(index):
                 logits[row] = -math.inf
             logits[row, self._end_id] = -math.inf
-            logits[row, [once_ids[number] for number in missing]] = allowed[row, missing]
+            logits[row, [required_ids[number] for number in missing]] = allowed[row, missing]
 
 
 def tokens_that_repeat(tokens: Sequence[int], ngram_size: int) -> list[int]:

@@ -1,8 +1,8 @@
-"""The sentences inside a model, column by column: their inputs, and the keys and values the model computed from them.
+"""The inputs, keys and values of sentences in a model, by column.
 
-All rows write the same column in a step, whatever their own position: columns are right-aligned, and a mask hides what
-is left of a row's start. Columns that no sentence uses any more are dropped now and then. Keys and values of the
-sources are kept once per sentence, however wide its beam.
+All rows write the same column in a step: columns are right-aligned, and a mask hides the columns before a row's start.
+Columns that no sentence uses any more are dropped now and then. Keys and values of the sources are stored once per
+sentence, whatever its beam size.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from model.network.padding import pad
 from model.network.transformer import Transformer
 
 _GROWTH = 32
-"""Columns added at once when all are in use, and dropped at once when as many are no longer needed."""
+"""Columns are added in this number if all are in use, and dropped in this number if they are no longer needed."""
 
 
 class TorchState:
     """Sentences inside a model, each with ``width`` rows, in the order they joined; for any device and any model.
 
-    This is the only place that knows columns: their number, where each sentence starts, and when to drop some.
+    Only this class handles columns: their number, the start of each sentence, and when to drop some.
 
     Args:
         model: Computes logits.
         width: Rows of each sentence, K.
-        pad_id: Fills short sources.
-        device: Where the model is.
+        pad_id: The padding token of sources.
+        device: The device of the model.
 
     Attributes:
         columns: Columns in use.
@@ -89,7 +89,7 @@ class TorchState:
         return logits.float()
 
     def _append(self, inputs: Tensor, own_cache: Tensor, cross_cache: Tensor, may_attend_memory: Tensor) -> None:
-        """Put sentences that took their first steps behind the others, their inputs at the newest columns."""
+        """Append sentences that took their first steps, with their inputs in the newest columns."""
         layers, _, num_joining, heads, num_inputs, head_width = own_cache.shape
         if not self.starts:
             self.columns = num_inputs
@@ -114,7 +114,7 @@ class TorchState:
         self._set_starts([*self.starts, *[start] * num_joining])
 
     def _add_columns_before(self, number: int) -> None:
-        """Make room for sentences that join with more inputs than there are columns."""
+        """Add columns for sentences that join with more inputs than there are columns."""
         if number > 0:
             self.history = torch.nn.functional.pad(self.history, (number, 0))
             self._self_cache = torch.nn.functional.pad(self._self_cache, (0, 0, number, 0))
@@ -134,14 +134,14 @@ class TorchState:
         column = self.columns
         self.history[:, :, column] = tokens
         starts = self._starts_on_device.unsqueeze(1)
-        seen = torch.arange(column + 1, device=self._device) >= starts  # (N, column + 1)
+        may_attend = torch.arange(column + 1, device=self._device) >= starts  # (N, column + 1)
         logits = self._model.step(
             tokens,
             column - starts,
             self._self_cache,
             self._cross_cache,
             column,
-            seen.repeat_interleave(self._width, dim=0).unsqueeze(1).unsqueeze(2),
+            may_attend.repeat_interleave(self._width, dim=0).unsqueeze(1).unsqueeze(2),
             self._may_attend_memory,
         )
         self.columns += 1
@@ -177,15 +177,15 @@ class TorchState:
         if not indices:
             self.clear()
             return
-        kept = torch.tensor(list(indices), device=self._device)
-        rows = (kept.unsqueeze(1) * self._width + torch.arange(self._width, device=self._device)).flatten()
+        sentences = torch.tensor(list(indices), device=self._device)
+        rows = (sentences.unsqueeze(1) * self._width + torch.arange(self._width, device=self._device)).flatten()
         self._set_starts([self.starts[index] for index in indices])
-        self.history = self.history[kept]
-        self._may_attend_memory = self._may_attend_memory[kept]
+        self.history = self.history[sentences]
+        self._may_attend_memory = self._may_attend_memory[sentences]
         length = int(self._may_attend_memory.sum(-1).max())  # padding is on the right
         self._may_attend_memory = self._may_attend_memory[..., :length]
         self._self_cache = self._self_cache.index_select(2, rows)
-        self._cross_cache = self._cross_cache[..., :length, :].index_select(2, kept)
+        self._cross_cache = self._cross_cache[..., :length, :].index_select(2, sentences)
 
 
 def _widen(x: Tensor, dim: int, size: int) -> Tensor:

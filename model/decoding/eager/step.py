@@ -1,4 +1,4 @@
-"""What a search reads before it chooses the next tokens, and what it gives back."""
+"""The input and the result of a search's choice of next tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Past:
     """The tokens that led to a step's logits.
 
     Args:
-        sentences: Those whose next tokens are chosen, N.
+        sentences: The sentences whose next tokens are chosen, N.
         starts: The column of each sentence's start token, N.
         history: Input tokens by column, (N, rows, columns).
         columns: Columns in use.
@@ -37,7 +37,7 @@ class Past:
     def num_left(self, index: int) -> int:
         """Tokens that a hypothesis of sentence ``index`` can still take, this one included.
 
-        A closing token that is forced at the last position leaves no other one there.
+        A closing token that is forced takes the last position.
         """
         sentence = self.sentences[index]
         return sentence.max_new_tokens - self.num_generated(index) - int(sentence.rule.force_end)
@@ -50,12 +50,12 @@ class Past:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a step chose.
+    """The choice of a step.
 
     Args:
         tokens: The next input token of every row, (N, K).
         parents: The row, within its sentence, each row continues, (N, K); None if each continues itself.
-        finished: Sentences that are done, by their index.
+        finished: Sentences that are finished, by their index.
     """
 
     tokens: Tensor

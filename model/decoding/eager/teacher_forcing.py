@@ -1,4 +1,4 @@
-"""What torch computes for targets that are given: cross-attention weights, and logits."""
+"""Teacher forcing in torch: cross-attention weights and logits of given targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.network.transformer import Transformer
 _SENTENCES_AT_ONCE = 16
 
 _LOGITS_AT_ONCE = 2**25
-"""Logits in memory at once, 128 MiB."""
+"""The most logits in memory at once: 128 MiB."""
 
 
 def attention_by_torch(
@@ -30,22 +30,22 @@ def attention_by_torch(
         sources: Token ids of each sentence, markers included.
         targets: Token ids of each answer, the start token first.
         pad_id: The padding token.
-        device: Where the network is.
+        device: The device of the network.
     """
     # Sentences of similar lengths share a batch, so that little is padded.
     order = sorted(range(len(sources)), key=lambda index: (len(sources[index]), len(targets[index])))
-    found: dict[int, Tensor] = {}
+    weights: dict[int, Tensor] = {}
     for begin in range(0, len(order), _SENTENCES_AT_ONCE):
-        some = order[begin : begin + _SENTENCES_AT_ONCE]
+        batch = order[begin : begin + _SENTENCES_AT_ONCE]
         with torch.inference_mode():
             _, _, cross = module.attend(
-                pad([sources[index] for index in some], pad_id).to(device),
-                pad([targets[index] for index in some], pad_id).to(device),
+                pad([sources[index] for index in batch], pad_id).to(device),
+                pad([targets[index] for index in batch], pad_id).to(device),
             )
             last_layer = cross[:, -1].float().mean(dim=1).cpu()  # (B, T, S)
-        for index, rows in zip(some, last_layer, strict=True):
-            found[index] = rows[: len(targets[index]), : len(sources[index])]
-    return [found[index] for index in range(len(sources))]
+        for index, rows in zip(batch, last_layer, strict=True):
+            weights[index] = rows[: len(targets[index]), : len(sources[index])]
+    return [weights[index] for index in range(len(sources))]
 
 
 def logits_by_torch(
@@ -64,17 +64,17 @@ def logits_by_torch(
         sources: Token ids of each sentence, markers included.
         targets: Token ids of each target, the start token first.
         pad_id: The padding token.
-        device: Where the network is.
-        vocab_size: Number of target tokens it knows.
-        sentences_at_once: Sentences of a batch; fewer where their logits would take too much memory.
+        device: The device of the network.
+        vocab_size: The size of its target vocabulary.
+        sentences_at_once: Sentences of a batch; fewer if their logits would take too much memory.
     """
     num_logits = vocab_size * max(map(len, targets), default=0)
     size = min(sentences_at_once, max(1, _LOGITS_AT_ONCE // max(1, num_logits)))
     for begin in range(0, len(sources), size):
-        chosen = targets[begin : begin + size]
+        batch = targets[begin : begin + size]
         with torch.inference_mode():
-            found = module.forward(
-                pad(sources[begin : begin + size], pad_id).to(device), pad(chosen, pad_id).to(device)
+            logits = module.forward(
+                pad(sources[begin : begin + size], pad_id).to(device), pad(batch, pad_id).to(device)
             ).float()
-        for rows, target in zip(found, chosen, strict=True):
+        for rows, target in zip(logits, batch, strict=True):
             yield rows[: len(target)]

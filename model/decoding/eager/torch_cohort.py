@@ -1,8 +1,8 @@
 """A cohort that torch computes, for any device and any model.
 
 Sentences that join take their first step by themselves; from then on all sentences step together.
-:class:`model.decoding.eager.state.TorchState` keeps inputs, keys and values by column; the search keeps what it knows
-of hypotheses; the cohort keeps the sentences, and joins both.
+:class:`model.decoding.eager.state.TorchState` has inputs, keys and values by column, the search has the hypotheses, and
+the cohort has the sentences.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from model.decoding.eager.step import Past
 from model.decoding.policy import DecodingPolicy
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.decoding.shortlist import Shortlist
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 
 
 class TorchCohort:
@@ -31,17 +31,17 @@ class TorchCohort:
         state: The model with its caches; empty.
         vocabulary: Special tokens.
         width: Rows of each sentence: the beam size, 1 for greedy search.
-        longest_target: Tokens the model can produce at all, forced ones and a prefix included.
-        device: Where the model is.
-        policy: The model's way of decoding.
-        shortlist: The tokens sentences choose from, if not the whole vocabulary. It saves no time here: it gives the
-            answers that the compiled decoder gives with it.
+        longest_target: The most tokens that the model can produce, forced ones and a prefix included.
+        device: The device of the model.
+        policy: The model's decoding policy.
+        shortlist: The tokens that sentences choose from, if not the whole vocabulary. It saves no time here: the
+            answers are those of the compiled decoder with it.
     """
 
     def __init__(
         self,
         state: TorchState,
-        vocabulary: TextTokenizer,
+        vocabulary: Tokenizer,
         width: int,
         longest_target: int,
         device: torch.device,
@@ -97,7 +97,7 @@ class TorchCohort:
         return self._state.columns
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
-        """Take sentences in: encode them together and choose their first token."""
+        """Encode sentences together and choose their first tokens."""
         if not requests:
             return []
         with torch.inference_mode():
@@ -112,10 +112,10 @@ class TorchCohort:
 
     def leave(self, keys: Collection[int]) -> None:
         """Drop cancelled sentences; unknown keys are ignored."""
-        kept = [index for index, sentence in enumerate(self._sentences) if sentence.key not in keys]
-        if len(kept) < len(self._sentences):
+        staying = [index for index, sentence in enumerate(self._sentences) if sentence.key not in keys]
+        if len(staying) < len(self._sentences):
             with torch.inference_mode():
-                self._keep(kept)
+                self._keep(staying)
 
     def _join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         groups: dict[int, list[Sentence]] = {}
@@ -145,11 +145,11 @@ class TorchCohort:
         """True for each token that is no candidate of its sentence, (n, 1, V)."""
         left_out = torch.ones(len(requests), 1, logits.size(-1), dtype=torch.bool)
         for row, request in zip(left_out, requests, strict=True):
-            row[0, torch.from_numpy(shortlist.candidates(request.source_ids, request.once_ids))] = False
+            row[0, torch.from_numpy(shortlist.candidates(request.source_ids, request.required_ids))] = False
         return left_out.to(self._device)
 
     def _append(self, joining: list[Sentence], tokens: Tensor, left_out: Tensor | None) -> None:
-        """Put sentences that took their first step behind the others."""
+        """Append sentences that took their first step."""
         first = not self._sentences
         self._sentences = [*self._sentences, *joining]
         self._tokens = tokens if first else torch.cat([self._tokens, tokens])
@@ -178,7 +178,7 @@ class TorchCohort:
         self._search.keep(indices)
         self._state.keep(indices)
         self._sentences = [self._sentences[index] for index in indices]
-        kept = torch.tensor(indices, dtype=torch.long, device=self._device)
-        self._tokens = self._tokens[kept]
+        staying = torch.tensor(indices, dtype=torch.long, device=self._device)
+        self._tokens = self._tokens[staying]
         if self._shortlist is not None:
-            self._left_out = self._left_out[kept]
+            self._left_out = self._left_out[staying]

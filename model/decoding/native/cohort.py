@@ -1,4 +1,4 @@
-"""A cohort in the compiled library: one call takes steps and chooses tokens."""
+"""A cohort in the compiled library, where one call takes steps and chooses tokens."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import torch
 
 from model.decoding.native.library import Request, Rule, TracedCandidate, check
 from model.decoding.native.packed import NativeModel
-from model.decoding.options import Hypothesis, Search
+from model.decoding.options import Hypothesis, SearchTrace
 from model.decoding.policy import DecodingPolicy
 from model.decoding.scoring import ScoringRule
-from model.decoding.search import NO_TOKEN, Considered, SearchTrace
+from model.decoding.search import NO_TOKEN, Considered, TraceRecorder
 from model.decoding.sentence import DecodingRequest, Finished, Sentence
 from model.errors import DecodingError
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 
 STEP_S = 0.002
-"""A call takes steps for this long, so that calling the library costs little; a new sentence waits no longer."""
+"""The duration of a call in seconds: long, as calls have a cost, and short, as new sentences wait for its end."""
 
 _LARGEST = 2**31 - 1
-"""Of the library's numbers; ctypes would cut a larger one. No sentence has as many tokens."""
+"""The largest number of the library; ctypes would truncate a larger one. No sentence has that many tokens."""
 
 _DOUBLE_BYTES = ctypes.sizeof(ctypes.c_double)
 _CANDIDATE_BYTES = ctypes.sizeof(TracedCandidate)
@@ -39,16 +39,16 @@ class NativeCohort:
         model: The packed model.
         vocabulary: Special tokens.
         width: Rows of each sentence.
-        longest_target: Tokens the model can produce at all, forced ones and a prefix included.
-        policy: The model's way of decoding.
+        longest_target: The most tokens that the model can produce, forced ones and a prefix included.
+        policy: The model's decoding policy.
 
     Raises:
-        IndexError: The closing token is one the model does not have.
+        IndexError: The model does not have the closing token.
         MemoryError: There is no memory for it.
     """
 
     def __init__(
-        self, model: NativeModel, vocabulary: TextTokenizer, width: int, longest_target: int, policy: DecodingPolicy
+        self, model: NativeModel, vocabulary: Tokenizer, width: int, longest_target: int, policy: DecodingPolicy
     ) -> None:
         self._model = model
         self._vocabulary = vocabulary
@@ -57,11 +57,10 @@ class NativeCohort:
         self._policy = policy
         self._sentences: dict[int, DecodingRequest] = {}
         if not 0 <= vocabulary.end_id < model.vocab_size:
-            raise IndexError(f"The closing token is {vocabulary.end_id}, which is one the model does not have.")
-        # A token that the model does not have never comes anyway; the library would look for its logit.
-        never = sorted(
-            {one for one in policy.suppressed_ids(vocabulary.never_generated) if 0 <= one < model.vocab_size}
-        )
+            raise IndexError(f"The closing token is {vocabulary.end_id}, and the model has {model.vocab_size} tokens.")
+        # The library would read the logit of a token that the model does not have.
+        suppressed = set(policy.suppressed_ids(vocabulary.never_generated))
+        never = sorted(suppressed.intersection(range(model.vocab_size)))
         handle = model.library.verso_cohort(
             model.handle,
             width,
@@ -88,7 +87,7 @@ class NativeCohort:
 
     @property
     def num_rows(self) -> int:
-        """Rows they may take."""
+        """Rows of these sentences."""
         return len(self._sentences) * self._width
 
     @property
@@ -105,8 +104,8 @@ class NativeCohort:
         """Add sentences; they are encoded at the next step.
 
         Raises:
-            IndexError: A token or a length is one the model does not have; no sentence was added.
-            ValueError: Forced tokens and prefix of a sentence leave no room for another token; likewise.
+            IndexError: A token or a length is out of the model's range; no sentence was added.
+            ValueError: Forced tokens and prefix of a sentence leave no room for another token; no sentence was added.
         """
         if requests:
             tokens = array.array("i")
@@ -114,7 +113,7 @@ class NativeCohort:
                 tokens.extend(request.source_ids)
                 tokens.append(self._vocabulary.start_id)
                 tokens.extend(request.given_ids)
-                tokens.extend(request.once_ids)
+                tokens.extend(request.required_ids)
             native_requests = (Request * len(requests))(*map(self._native_request, requests))
             address, _ = tokens.buffer_info()
             check(self._model.library.verso_join(self._handle, native_requests, len(requests), address))
@@ -122,7 +121,7 @@ class NativeCohort:
         return []
 
     def step(self) -> list[Finished]:
-        """Take at least one step with all sentences, and more until :data:`STEP_S` are over."""
+        """Take at least one step with all sentences, and more until :data:`STEP_S` have passed."""
         if not self._sentences:
             return []
         outcomes, scores, candidates = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
@@ -161,7 +160,7 @@ class NativeCohort:
             sentence.num_source_tokens,
             sentence.num_forced,
             sentence.num_prefix,
-            len(request.once_ids),
+            len(request.required_ids),
             min(options.min_new_tokens, _LARGEST),
             sentence.max_new_tokens,
             min(options.no_repeat_ngram_size, _LARGEST),
@@ -193,7 +192,7 @@ class NativeCohort:
                 tokens = numbers[position : position + num_tokens]
                 position += num_tokens
                 answers.append(Hypothesis(list(tokens), score, "length" if cut else "stop"))
-            search: Search = ()
+            search: SearchTrace = ()
             if request.options.return_search:
                 assert candidates is not None
                 search = _search(candidates + _CANDIDATE_BYTES * num_candidates, numbers[position])
@@ -202,16 +201,19 @@ class NativeCohort:
             yield Finished(key, Hypothesis.ranked(answers, search))
 
 
-@functools.lru_cache(maxsize=256)  # callers use few rules, and taking one apart takes as long as all else of a sentence
+@functools.lru_cache(maxsize=256)  # callers use few rules, and astuple takes as long as the rest of a sentence
 def _native_rule(rule: ScoringRule) -> Rule:
     return Rule(*astuple(rule))
 
 
-def _search(address: int, number: int) -> Search:
+def _search(address: int, number: int) -> SearchTrace:
     """The search with this many candidates at an address."""
-    trace = SearchTrace()
-    for _, step in itertools.groupby((TracedCandidate * number).from_address(address), key=lambda one: one.step):
-        trace.add(Considered(one.token, one.log_prob, one.row, bool(one.kept), bool(one.finished)) for one in step)
+    trace = TraceRecorder()
+    for _, step in itertools.groupby((TracedCandidate * number).from_address(address), key=lambda traced: traced.step):
+        trace.add(
+            Considered(traced.token, traced.log_prob, traced.row, bool(traced.kept), bool(traced.finished))
+            for traced in step
+        )
     return trace.search
 
 

@@ -174,10 +174,10 @@ def digest(flags: Sequence[str], machine: str | None = None) -> str:
         flags: For all units.
         machine: The kind of processor; None is this one.
     """
-    found = hashlib.sha256(f"{flags} {units(machine)}".replace(str(FOLDER), "").encode())
+    digest = hashlib.sha256(f"{flags} {units(machine)}".replace(str(FOLDER), "").encode())
     for path in sources():
-        found.update(path.read_bytes())
-    return found.hexdigest()[:_DIGEST_DIGITS]
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:_DIGEST_DIGITS]
 
 
 def library_name(machine: str | None = None) -> str:
@@ -220,14 +220,14 @@ def build_library() -> Path:
 
 
 def find_compiler() -> Compiler:
-    """The first C++ compiler found: that of ``CXX``, one on the PATH, or that of the package ziglang.
+    """The first C++ compiler that exists: that of ``CXX``, one on the PATH, or that of the package ziglang.
 
     Raises:
         NoCompiler: There is none.
     """
     for command in (shlex.split(os.environ.get("CXX", "")), *([name] for name in COMPILERS)):
-        if command and (found := shutil.which(command[0])):
-            return (found, *command[1:])
+        if command and (executable := shutil.which(command[0])):
+            return (executable, *command[1:])
     try:
         return zig(platform.machine())
     except NoCompiler as error:
@@ -246,8 +246,8 @@ def zig(machine: str) -> Compiler:
     Raises:
         NoCompiler: The package is not installed, or this is not Linux.
     """
-    found = importlib.util.find_spec(ZIG) if platform.system() == "Linux" else None
-    program = Path(found.origin).with_name("zig") if found and found.origin else None
+    spec = importlib.util.find_spec(ZIG) if platform.system() == "Linux" else None
+    program = Path(spec.origin).with_name("zig") if spec and spec.origin else None
     if program is None or not program.is_file():
         raise NoCompiler(f"the package {ZIG}, which has one, is not installed")
     return (str(program), "c++", "-target", f"{machine}-linux-gnu.2.17", "-s", "-Wl,-Bsymbolic")

@@ -136,7 +136,7 @@ class TracedCandidate(ctypes.Structure):
 
 
 def check(code: int) -> None:
-    """Raise what a result of the library means (``Result`` in decoder.cpp)."""
+    """Raise the error of a result of the library (``Result`` in decoder.cpp)."""
     if code == _NO_MEMORY:
         raise MemoryError("There is no memory for the sentences that decode.")
     if code == _OUT_OF_RANGE:
@@ -152,7 +152,7 @@ class Availability:
     Args:
         library: The library.
         reason: The reason, as a sentence without its end.
-        is_the_processor: Whether the reason is what the processor lacks, so that nothing can be done about it.
+        is_the_processor: Whether the CPU lacks something, so that there is no remedy.
     """
 
     library: ctypes.CDLL | None = None
@@ -165,9 +165,9 @@ class InstructionSet:
     """One of the library's sets of kernels.
 
     Args:
-        number: As the library counts them, the fastest first.
-        name: As settings have it.
-        lacking: Which instructions this processor lacks to run it; None if it lacks none.
+        number: Its number in the library, the fastest first.
+        name: Its name in settings.
+        lacking: The instructions of it that this CPU lacks; None if it lacks none.
     """
 
     number: int
@@ -177,11 +177,11 @@ class InstructionSet:
 
 def instruction_sets(library: ctypes.CDLL) -> list[InstructionSet]:
     """The instruction sets that are compiled into the library, the fastest first."""
-    found: list[InstructionSet] = []
-    while (name := library.verso_set_name(len(found))) is not None:
-        lacking = library.verso_set_lacks(len(found))
-        found.append(InstructionSet(len(found), name.decode(), None if lacking is None else lacking.decode()))
-    return found
+    sets: list[InstructionSet] = []
+    while (name := library.verso_set_name(len(sets))) is not None:
+        lacking = library.verso_set_lacks(len(sets))
+        sets.append(InstructionSet(len(sets), name.decode(), None if lacking is None else lacking.decode()))
+    return sets
 
 
 def choose_instruction_set(library: ctypes.CDLL, name: str | None = None) -> InstructionSet:
@@ -189,30 +189,30 @@ def choose_instruction_set(library: ctypes.CDLL, name: str | None = None) -> Ins
 
     Args:
         library: The library.
-        name: The set, or ``auto``; None is what ``VERSO_ISA`` says, and ``auto`` where it is not set.
+        name: The set, or ``auto``; None for that of ``VERSO_ISA``, and ``auto`` if this is not set.
 
     Raises:
         DeviceError: The library has no set of that name, or this processor cannot run it.
     """
     name = name or os.environ.get(ISA_VARIABLE) or AUTO
-    known = instruction_sets(library)
-    usable = [one for one in known if one.lacking is None]
+    sets = instruction_sets(library)
+    usable = [instruction_set for instruction_set in sets if instruction_set.lacking is None]
     if name == AUTO:
         return usable[0]
-    can_run = f"This machine can run {_listed([one.name for one in usable])}."
-    for one in known:
-        if one.name == name:
-            if one.lacking is None:
-                return one
-            raise DeviceError(f"{ISA_VARIABLE} is {name}, and this processor has no {one.lacking}. {can_run}")
+    can_run = f"This machine can run {_listed(usable)}."
+    for instruction_set in sets:
+        if instruction_set.name == name:
+            if instruction_set.lacking is None:
+                return instruction_set
+            raise DeviceError(
+                f"{ISA_VARIABLE} is {name}, and this processor has no {instruction_set.lacking}. {can_run}"
+            )
     others = "" if name not in SET_NAMES else " on this kind of processor"
-    raise DeviceError(
-        f"{ISA_VARIABLE} is {name!r}, and the compiled decoder has {_listed([one.name for one in known])}{others}. "
-        f"{can_run}"
-    )
+    raise DeviceError(f"{ISA_VARIABLE} is {name!r}, and the compiled decoder has {_listed(sets)}{others}. {can_run}")
 
 
-def _listed(names: list[str]) -> str:
+def _listed(sets: list[InstructionSet]) -> str:
+    names = [instruction_set.name for instruction_set in sets]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -231,14 +231,14 @@ def find_library() -> Availability:
         logger.warning("torch decodes, more slowly: %s", error)
         return Availability(reason=str(error))
     if choose_instruction_set(library, AUTO).name == PORTABLE and os.environ.get(ISA_VARIABLE) != PORTABLE:
-        lacking = [f"no {one.lacking}" for one in instruction_sets(library) if one.lacking is not None]
-        known = lacking[-1] if lacking else "no vectors that are known"
-        return Availability(reason=f"the processor has {known}", is_the_processor=True)
+        lacking = [f"no {kernels.lacking}" for kernels in instruction_sets(library) if kernels.lacking is not None]
+        lack = lacking[-1] if lacking else "no vector instructions that the compiled decoder uses"
+        return Availability(reason=f"the processor has {lack}", is_the_processor=True)
     return Availability(library)
 
 
 def load_library() -> ctypes.CDLL | None:
-    """The library; None if it cannot be used on this machine (:func:`find_library` tells why)."""
+    """The library; None if it cannot be used on this machine (:func:`find_library` has the reason)."""
     return find_library().library
 
 

@@ -1,4 +1,4 @@
-"""A model's weights, packed for the compiled library; and why a model cannot be."""
+"""A model's weights, packed for the compiled library, and the reason why a model cannot be decoded by it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from itertools import chain
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -25,10 +25,14 @@ from model.decoding.native.weights import TYPES, Unsupported, WeightCollection, 
 from model.decoding.shortlist import Shortlist
 from model.network.config import ModelConfig
 
+_CPU = torch.device("cpu")
 _ACTIVATIONS = {"relu": 1, "silu": 2, "gelu": 3}
 
 PrecisionName = Literal["float32", "bfloat16", "int8"]
-"""What the weights of products are, as a manifest names it."""
+"""The precision of the weights of products, as a manifest names it."""
+
+NATIVE_PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
+"""Precisions of bundles that the library can decode."""
 
 _NAMES: dict[Precision, PrecisionName] = {
     Precision.FLOAT32: "float32",
@@ -43,16 +47,16 @@ class NativeModel:
     Args:
         library: The library.
         module: The model, scripted or not, on the CPU, in float32, bfloat16 or int8.
-        config: Its architecture, one without :func:`reason_not_supported`.
+        config: Its architecture, one without :func:`reason_not_native`.
         shortlist: The candidates of each source token, if sentences do not choose among the whole vocabulary.
         isa: The instruction set to compute with (:func:`model.decoding.native.library.choose_instruction_set`).
 
     Attributes:
-        instruction_set: The one it computes with.
-        precision: Of its products; None if they have different ones.
+        instruction_set: The instruction set that it computes with.
+        precision: The precision of its products; None if they have several.
 
     Raises:
-        DeviceError: This processor does not have that instruction set.
+        DeviceError: This CPU does not have that instruction set.
         Unsupported: The module is not a Transformer of ``config`` in float32, bfloat16 or int8.
         MemoryError: There is no memory for the packed weights.
     """
@@ -72,8 +76,8 @@ class NativeModel:
         self._tables = weights.tables  # the library reads them while it decodes
         self._kept = weights.kept
         self._packed = weights.packed
-        kinds = {one.precision for one in weights.packed.values()}
-        self.precision: PrecisionName | None = _NAMES[kinds.pop()] if len(kinds) == 1 else None
+        precisions = {product.precision for product in weights.packed.values()}
+        self.precision: PrecisionName | None = _NAMES[precisions.pop()] if len(precisions) == 1 else None
         handle = library.verso_model(
             self.instruction_set.number,
             ctypes.byref(_architecture(config)),
@@ -99,7 +103,7 @@ class NativeModel:
         Raises:
             IndexError: A token or a length is one the model does not have.
         """
-        lengths, tokens = _laid_out(sources, targets)
+        lengths, tokens = _lay_out(sources, targets)
         sizes = [len(source) * len(target) for source, target in zip(sources, targets, strict=True)]
         weights = torch.empty(sum(sizes))
         threads = torch.get_num_threads()
@@ -123,17 +127,17 @@ class NativeModel:
         path, _, part = name.rpartition(".")
         number, precision, outputs, inputs = self._packed[path]
         if part == "weight":
-            found = torch.empty(outputs[0], inputs[0], dtype=TYPES[precision])
+            tensor = torch.empty(outputs[0], inputs[0], dtype=TYPES[precision])
         elif part == "bias" or (part == "scales" and precision is Precision.INT8):
-            found = torch.empty(outputs[0])
+            tensor = torch.empty(outputs[0])
         else:
             raise KeyError(name)
-        addresses = [found.data_ptr() if part == one else None for one in ("weight", "scales", "bias")]
+        addresses = [tensor.data_ptr() if part == kind else None for kind in ("weight", "scales", "bias")]
         check(self.library.verso_unpack(self.handle, number, *addresses))
         if part == "bias" and precision is Precision.BFLOAT16:
-            found = found.bfloat16()
-        found = unpadded(found, *outputs[1:])
-        return unpadded(found.t(), *inputs[1:]).t().contiguous() if part == "weight" else found
+            tensor = tensor.bfloat16()
+        tensor = unpadded(tensor, *outputs[1:])
+        return unpadded(tensor.t(), *inputs[1:]).t().contiguous() if part == "weight" else tensor
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Logits after each token of a given target, start token included: (T, V). Decoding never stores any.
@@ -141,47 +145,55 @@ class NativeModel:
         Raises:
             IndexError: A token or a length is one the model does not have.
         """
-        lengths, tokens = _laid_out([source], [target])
+        lengths, tokens = _lay_out([source], [target])
         logits = torch.empty(len(target), self.vocab_size)
         check(self.library.verso_logits(self.handle, lengths, tokens, logits.data_ptr()))
         return logits
 
 
-def reason_not_supported(config: ModelConfig) -> str | None:
-    """The property of an architecture that the library does not know; None if it knows them all."""
-    if config.activation not in _ACTIVATIONS:
-        return f"the activation is {config.activation}, and the compiled decoder has {' and '.join(_ACTIVATIONS)}"
-    if config.norm == "residual-post":
-        return "the norm is residual-post, and the compiled decoder has pre and post"
-    return None
+def reason_not_native(
+    config: ModelConfig | None, precision: str = "float32", device: torch.device = _CPU
+) -> str | None:
+    """Why the library cannot decode a model on this machine; None if it can.
 
-
-def reason_not_native(config: ModelConfig | None) -> str | None:
-    """Why the library cannot decode an architecture on this machine; None if it can.
-
-    The library is built if that was not done.
+    The library is compiled if that was not done yet and nothing else is in the way.
 
     Args:
-        config: The architecture; None if it is not known, and is not checked.
+        config: The model's architecture; None if it is not known: then it is taken to be supported.
+        precision: The precision of its bundle.
+        device: The device that it is on.
     """
-    reason = find_library().reason
-    return reason if reason is not None or config is None else reason_not_supported(config)
+    if device.type != "cpu":
+        return "the model is not on the CPU"
+    if precision not in NATIVE_PRECISIONS:
+        names = f"{', '.join(NATIVE_PRECISIONS[:-1])} or {NATIVE_PRECISIONS[-1]}"
+        return f"it computes in {names}, and the bundle is in {precision}"
+    if config is not None and config.activation not in _ACTIVATIONS:
+        return f"the activation is {config.activation}, and the compiled decoder has {' and '.join(_ACTIVATIONS)}"
+    if config is not None and config.norm == "residual-post":
+        return "the norm is residual-post, and the compiled decoder has pre and post"
+    return find_library().reason
 
 
 def make_native_model(
     module: object, config: ModelConfig, shortlist: Shortlist | None = None, isa: str | None = None
 ) -> NativeModel:
-    """A model packed for the library, which is built if that was not done.
+    """A model packed for the library.
+
+    Args:
+        module: As for :class:`NativeModel`.
+        config: An architecture without :func:`reason_not_native`.
+        shortlist: As for :class:`NativeModel`.
+        isa: As for :class:`NativeModel`.
 
     Raises:
-        Unsupported: The library or this machine cannot decode it.
-        DeviceError: This processor does not have the instruction set ``isa``.
+        Unsupported: There is no library, or it cannot decode the module.
+        DeviceError: This CPU does not have the instruction set ``isa``.
     """
-    library = find_library().library
-    reason = reason_not_native(config)
-    if library is None or reason is not None:
-        raise Unsupported(reason)
-    return NativeModel(library, module, config, shortlist, isa)
+    availability = find_library()
+    if availability.library is None:
+        raise Unsupported(availability.reason)
+    return NativeModel(availability.library, module, config, shortlist, isa)
 
 
 def _architecture(config: ModelConfig) -> Architecture:
@@ -206,10 +218,10 @@ def _architecture(config: ModelConfig) -> Architecture:
     )
 
 
-def _laid_out(
+def _lay_out(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> tuple[ctypes.Array[ctypes.c_int32], ctypes.Array[ctypes.c_int32]]:
-    """The lengths of sources and targets in turn, and their tokens end to end, as forced.h takes them."""
+    """The lengths of sources and targets in turn, and their tokens end to end, as forced.h reads them."""
     parts = [part for pair in zip(sources, targets, strict=True) for part in pair]
     tokens = list(chain.from_iterable(parts))
     return (ctypes.c_int32 * len(parts))(*map(len, parts)), (ctypes.c_int32 * len(tokens))(*tokens)

@@ -13,12 +13,12 @@ from model.network.config import ModelConfig
 from model.network.quantised import Int8Linear
 
 TYPES = {Precision.FLOAT32: torch.float32, Precision.BFLOAT16: torch.bfloat16, Precision.INT8: torch.int8}
-"""Of the weights of products."""
+"""The type of the weights of products, by precision."""
 _FLOATS = {TYPES[precision]: precision for precision in (Precision.FLOAT32, Precision.BFLOAT16)}
 """The precision of a product by the type of its weights, if it is not in int8."""
 
 _HEAD_MULTIPLE = 16
-"""The library computes with heads that are a multiple of this wide; narrower ones are filled up with zeros."""
+"""The library computes with heads that are a multiple of this wide; narrower ones are padded with zeros."""
 _MOST_INT8_INPUTS = 2**16
 """Inputs of an int8 product: with more, its sum might not fit into 32 bits."""
 
@@ -28,9 +28,9 @@ class Unsupported(Exception):
 
 
 class PackedProduct(NamedTuple):
-    """A product in the library: its number among those of the model, its precision, and its outputs and inputs.
+    """A product in the library: its number in the model, its precision, and its outputs and inputs.
 
-    Of both: how many the library has, how many they were before they were padded, and the heads they are divided into.
+    Both have three numbers: with padding, without padding, and of the heads that they are divided into.
     """
 
     number: int
@@ -40,15 +40,15 @@ class PackedProduct(NamedTuple):
 
 
 class WeightCollection:
-    """A model's weights in the order in which the library packs them; it keeps the tensors whose addresses it has.
+    """A model's weights in the order in which the library packs them. It keeps the tensors whose addresses are passed.
 
     Args:
         module: The model, scripted or not.
         config: Its architecture.
 
     Attributes:
-        linears: What the library packs.
-        packed: Where it packs the products, by name.
+        linears: The products that the library packs.
+        packed: The packed products, by name.
         kept: The tensors that it does not pack, by name.
 
     Raises:
@@ -105,11 +105,11 @@ class WeightCollection:
         """Add a product.
 
         Args:
-            path: Of its layer.
-            outputs: Its outputs.
-            inputs: Its inputs.
-            output_heads: Heads that the outputs are divided into, if they are.
-            input_heads: Heads that the inputs are divided into, if they are.
+            path: The name of its layer.
+            outputs: Number of outputs.
+            inputs: Number of inputs.
+            output_heads: Heads that the outputs are divided into, if any.
+            input_heads: Heads that the inputs are divided into, if any.
         """
         part = self._part(path)
         kind = _class_name(part)
@@ -129,7 +129,7 @@ class WeightCollection:
             weight = unpacked.int_repr()
         weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
         precision = Precision.INT8 if scales is not None else _FLOATS[weight.dtype]
-        pointers = (self._pointer(one) for one in (weight, scales, bias))
+        pointers = (self._pointer(tensor) for tensor in (weight, scales, bias))
         self.linears.append(LinearSource(*pointers, *weight.shape, precision))
         padded_outputs, padded_inputs = weight.shape
         self.packed[path] = PackedProduct(
@@ -141,11 +141,11 @@ class WeightCollection:
 
     def _add_norm(self, path: str) -> None:
         for name in ("weight", "bias"):
-            # One gain for all columns is the same gain for each.
-            found = self._tensor(f"{path}.{name}")
-            _check_shape(f"{path}.{name}", found, (1,) if found.numel() == 1 else (self._d_model,))
-            self.norms.append(self._pointer(found.float().expand(self._d_model)))
-            self.kept[f"{path}.{name}"] = found.detach()
+            # A scalar gain is the same gain for all columns.
+            tensor = self._tensor(f"{path}.{name}")
+            _check_shape(f"{path}.{name}", tensor, (1,) if tensor.numel() == 1 else (self._d_model,))
+            self.norms.append(self._pointer(tensor.float().expand(self._d_model)))
+            self.kept[f"{path}.{name}"] = tensor.detach()
 
     def _part(self, path: str) -> nn.Module:
         part = self._find(path)
@@ -166,7 +166,7 @@ class WeightCollection:
         return tensor
 
     def _find(self, path: str) -> object:
-        """What a dotted name leads to, or None. Scripted modules have no ``get_submodule``."""
+        """The part of the module with a dotted name, or None. Scripted modules have no ``get_submodule``."""
         start: object = self._module
         return functools.reduce(lambda part, name: getattr(part, name, None), path.split("."), start)
 
@@ -178,7 +178,7 @@ class WeightCollection:
 
 
 def _padded(rows: Tensor, num_heads: int | None) -> Tensor:
-    """The rows of some heads, each filled up with rows of zeros to a width the library can compute with."""
+    """The rows of some heads, each padded with rows of zeros to a width that the library supports."""
     if num_heads is None or len(rows) // num_heads % _HEAD_MULTIPLE == 0:
         return rows
     heads = rows.detach().unflatten(0, (num_heads, -1))
@@ -188,14 +188,14 @@ def _padded(rows: Tensor, num_heads: int | None) -> Tensor:
 
 
 def unpadded(rows: Tensor, number: int, num_heads: int | None) -> Tensor:
-    """The reverse of :func:`_padded`, which had that number of rows."""
+    """The reverse of :func:`_padded`, given its number of rows."""
     if num_heads is None or len(rows) == number:
         return rows
     return rows.unflatten(0, (num_heads, -1))[:, : number // num_heads].flatten(end_dim=1)
 
 
 def _check_shape(path: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse weights that are not those of the architecture: the library would read beyond their end."""
+    """Refuse weights of another shape than the architecture's: the library would read beyond their end."""
     if tuple(tensor.shape) != shape:
         raise Unsupported(f"{path} has the shape {tuple(tensor.shape)}, and the architecture {shape}")
 

@@ -12,7 +12,7 @@ SHRINK_AT = 4
 
 @dataclass(frozen=True)
 class Bucket:
-    """How much a set of slots holds.
+    """The number and size of a set of slots.
 
     Args:
         slots: Sentences, N.
@@ -28,7 +28,7 @@ class Bucket:
 
     @classmethod
     def for_needs(cls, slots: int, width: int, source: int, target: int) -> Bucket:
-        """The smallest bucket that holds so much; the width is kept as it is."""
+        """The smallest bucket of this width that is large enough."""
         return cls(
             next_power_of_two(slots),
             width,
@@ -41,10 +41,10 @@ class Bucket:
         """Cache columns of all slots: what memory and time grow with."""
         return self.slots * (self.source + self.width * self.target)
 
-    def serves(self, wanted: Bucket) -> bool:
-        """Whether this bucket holds what ``wanted`` holds and is not much larger (:data:`SHRINK_AT`)."""
-        fits = self.slots >= wanted.slots and self.source >= wanted.source and self.target >= wanted.target
-        return self.width == wanted.width and fits and self.size < SHRINK_AT * wanted.size
+    def serves(self, needed: Bucket) -> bool:
+        """Whether this bucket is at least as large as another, and not much larger (:data:`SHRINK_AT`)."""
+        fits = self.slots >= needed.slots and self.source >= needed.source and self.target >= needed.target
+        return self.width == needed.width and fits and self.size < SHRINK_AT * needed.size
 
 
 def next_power_of_two(number: int) -> int:

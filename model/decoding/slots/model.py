@@ -1,4 +1,4 @@
-"""What cohorts of one model share if they decode in slots: the module, its graphs, and slots that are not in use."""
+"""What cohorts that decode in slots share: the model, its graphs, and slots that are not in use."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from model.decoding.eager.state import TorchState
+from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.policy import DecodingPolicy
 from model.decoding.slots.buckets import Bucket
 from model.decoding.slots.graphs import Graphs
@@ -20,10 +22,10 @@ from model.network.masks import padding_mask
 from model.network.padding import pad
 from model.network.transformer import Transformer
 from model.process.memory import available_bytes
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 
 _STEPS_PER_CALL = 4
-"""Steps that a GPU takes before the host looks which sentences are done."""
+"""Steps that a GPU takes before the host checks which sentences are done."""
 
 _IDLE_SHARE = 1 / 8
 """Share of the free memory that slots may take while they are not in use."""
@@ -34,7 +36,7 @@ class SlotStep:
 
     Args:
         tensors: The slots.
-        take: Takes a step in them: all of it, or what every sentence needs.
+        take: Takes a step in them, full or plain (:func:`model.decoding.slots.step.take_step`).
         graphs: Captures these two.
     """
 
@@ -64,11 +66,11 @@ class SlotModel:
     Args:
         module: Computes logits.
         vocabulary: Special tokens.
-        longest_target: Tokens the model can produce at all, forced ones and a prefix included.
-        device: Where the model is.
-        policy: The model's way of decoding.
+        longest_target: The most tokens that the model can produce, forced ones and a prefix included.
+        device: The device of the model.
+        policy: The model's decoding policy.
         graphs: Whether steps are captured as CUDA graphs, if the device is a GPU.
-        steps_per_call: Steps a cohort takes before it reads which sentences are done; by default several on a GPU.
+        steps_per_call: Steps of a cohort before it checks which sentences are done; by default several on a GPU.
         idle_bytes: Bound of the caches of slots that are not in use; they are kept, with their graphs, for later. By
             default a share of the free memory.
     """
@@ -78,7 +80,7 @@ class SlotModel:
     def __init__(
         self,
         module: Transformer,
-        vocabulary: TextTokenizer,
+        vocabulary: Tokenizer,
         longest_target: int,
         device: torch.device,
         policy: DecodingPolicy = DecodingPolicy(),  # noqa: B008  (frozen)
@@ -119,14 +121,23 @@ class SlotModel:
         cross_cache = self._module.project_memory(self._module.encode(source))
         return Encoded(cross_cache, padding_mask(source, self.vocabulary.pad_id))
 
+    def eager_cohort(self, width: int) -> TorchCohort:
+        """An empty cohort of the eager back-end, with the same model.
+
+        Args:
+            width: Rows of each sentence.
+        """
+        state = TorchState(self._module, width, self.vocabulary.pad_id, self.device)
+        return TorchCohort(state, self.vocabulary, width, self.longest_target, self.device, self.policy)
+
     def take(self, bucket: Bucket, like: Tensor) -> SlotStep:
         """Slots of a bucket, all of them free: idle ones that are not much larger, or new ones.
 
         Args:
-            bucket: How many and how large.
+            bucket: Their number and size.
             like: Projected memory of any sentences, (L, 2, n, H, s, D).
         """
-        for step in sorted(self._idle, key=lambda one: one.tensors.bucket.size):
+        for step in sorted(self._idle, key=lambda idle: idle.tensors.bucket.size):
             if step.tensors.bucket.serves(bucket):  # a larger one costs less than another capture
                 self._idle.remove(step)
                 return step
@@ -157,6 +168,6 @@ class SlotModel:
 
     @classmethod
     def drop_all(cls) -> None:
-        """The same of every model of the process, all of which belong to the calling thread."""
+        """Free it for all models of the process, which belong to the calling thread."""
         for model in cls._all:
             model.drop()

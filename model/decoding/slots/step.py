@@ -33,9 +33,9 @@ class Constants:
 
     Args:
         end_id: The closing token.
-        never: Tokens that are no part of any translation, on the device.
+        never: Tokens that occur in no translation, on the device.
         renormalise: Whether the probability of forbidden tokens is distributed over the others.
-        may_force_end: Whether the model has sentences end with a closing token that costs nothing.
+        may_force_end: Whether sentences may end with a closing token of log-probability 0.
     """
 
     end_id: int
@@ -60,8 +60,8 @@ def take_step(model: Transformer, constants: Constants, slots: SlotTensors, full
         model: Computes logits.
         constants: The model's.
         slots: Read and written.
-        full: Whether the step computes what few sentences ask for, too: scores of greedy search, the guard against
-            repeated sequences, required tokens, and the candidates. Their sentences need it from their first step on.
+        full: Whether the step also computes what few sentences need: scores of greedy search, the guard against
+            repeated sequences, and required tokens. A sentence that needs them does so from its first step on.
     """
     num_generated = slots.position + 1 - slots.setting(Setting.NUM_INPUTS).long()
     now = _Progress(
@@ -131,10 +131,6 @@ def _greedy(
     _keep(slots.pool_lengths, now.num_generated.unsqueeze(-1) + ~(closed | forced), ended)
     _keep(slots.pool_cut, ~closed, ended)
     _keep(slots.pool_history, _with_token(slots.history, tokens, now), ended)
-    if full:
-        chosen = tokens.masked_fill(forced, constants.end_id)
-        finished = closed | now.last.unsqueeze(-1)
-        _record(slots, now, slots.sums, chosen, torch.zeros_like(tokens), torch.ones_like(finished), finished)
     return tokens, torch.zeros_like(tokens), ended
 
 
@@ -166,19 +162,11 @@ def _beam(
     sums = best.gather(1, continuing).masked_fill(ends.gather(1, continuing), -math.inf)
     _keep(slots.sums, sums, now.choosing)
 
-    finished = ends | now.last.unsqueeze(-1)
-    leaving = (finished & best.isfinite())[:, :width]
-    pooled = _add_to_pool(
-        slots, now, leaving, best[:, :width], best_tokens[:, :width], parents[:, :width], constants.end_id
-    )
+    leaving = ((ends | now.last.unsqueeze(-1)) & best.isfinite())[:, :width]
+    _add_to_pool(slots, now, leaving, best[:, :width], best_tokens[:, :width], parents[:, :width], constants.end_id)
     done = now.last | _is_done(slots, now, sums[:, 0])
     ended = now.choosing & (failed | done)
     _keep(slots.failed, failed, ended)
-    if full:
-        continues = ~finished & ((~finished).cumsum(-1) <= width) & ~ended.unsqueeze(-1)
-        is_pooled = leaving & (pooled.unsqueeze(1) == width + ranks[:width].unsqueeze(-1)).any(-1)
-        kept = continues | torch.nn.functional.pad(is_pooled, (0, width))
-        _record(slots, now, best, best_tokens, parents, kept, finished)
     own = torch.arange(width, device=best.device)
     return (
         best_tokens.gather(1, continuing),
@@ -189,12 +177,8 @@ def _beam(
 
 def _add_to_pool(
     slots: SlotTensors, now: _Progress, leaving: Tensor, sums: Tensor, tokens: Tensor, parents: Tensor, end_id: int
-) -> Tensor:
-    """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best.
-
-    Returns:
-        Which ones are kept, best first, (N, K): those of the pool count from 0, the candidates from K.
-    """
+) -> None:
+    """Add the candidates that leave the beam, (N, K), to the pool, and keep the K best."""
     width = slots.bucket.width
     closed = tokens == end_id
     cut = now.last.unsqueeze(-1) & (~closed | slots.flag(Setting.FORCE_END).unsqueeze(-1))
@@ -209,20 +193,10 @@ def _add_to_pool(
     _keep(slots.pool_history, _follow(torch.cat([slots.pool_history, new_history], dim=1), kept), now.choosing)
     _keep(slots.num_ended, slots.num_ended + leaving.sum(-1), now.choosing)
     _keep(slots.leader_ended, slots.leader_ended | leaving[:, 0], now.choosing)
-    return kept
-
-
-def _record(
-    slots: SlotTensors, now: _Progress, log_probs: Tensor, tokens: Tensor, rows: Tensor, kept: Tensor, finished: Tensor
-) -> None:
-    """Write the candidates of the step, (N, C) each, where :class:`SlotTensors` has them."""
-    log_probs = log_probs.masked_fill(~now.choosing.unsqueeze(-1), -math.inf)
-    fields = (tokens, log_probs, rows, kept, finished)  # in the order of Considered
-    slots.considered.copy_(torch.stack([field.double() for field in fields], dim=1))
 
 
 def _is_done(slots: SlotTensors, now: _Progress, leaders: Tensor) -> Tensor:
-    """Whether nothing that still runs can change the answer, (N,); ``leaders`` are the best running sums, (N,)."""
+    """Whether no running hypothesis can change the answer, (N,); ``leaders`` are the best running sums, (N,)."""
     full = slots.num_ended >= slots.bucket.width
     beaten = slots.pool_scores[:, -1] >= _scores(leaders.unsqueeze(-1), slots, now).squeeze(-1)
     full_ends = full & (slots.flag(Setting.STOPS_WHEN_FULL) | beaten)
@@ -240,8 +214,8 @@ def _scores(sums: Tensor, slots: SlotTensors, now: _Progress) -> Tensor:
 def _forbid(
     logits: Tensor, suffixes: Tensor, slots: SlotTensors, now: _Progress, constants: Constants, full: bool
 ) -> None:
-    """Set the logits of tokens that may not come to minus infinity."""
-    allowed = logits.gather(2, _places(slots)) if full else None
+    """Set the logits of forbidden tokens to minus infinity."""
+    allowed = logits.gather(2, _required_indices(slots)) if full else None
     logits.index_fill_(-1, constants.never, -math.inf)
     too_short = now.num_generated < slots.setting(Setting.MIN_NEW_TOKENS)
     closing = logits[..., constants.end_id]
@@ -256,25 +230,25 @@ def _forbid(
 
 
 def _require(logits: Tensor, allowed: Tensor, slots: SlotTensors, now: _Progress, constants: Constants) -> None:
-    """Apply the rules of required tokens; ``allowed`` are their logits where they may come, (N, K, R)."""
-    once_ids = slots.once_ids.unsqueeze(1)  # (N, 1, R)
-    equal = slots.history.unsqueeze(-1) == once_ids.unsqueeze(2)  # (N, K, T, R)
+    """Apply the rules of required tokens; ``allowed`` are their original logits, (N, K, R)."""
+    required_ids = slots.required_ids.unsqueeze(1)  # (N, 1, R)
+    equal = slots.history.unsqueeze(-1) == required_ids.unsqueeze(2)  # (N, K, T, R)
     present = (equal & _of_answer(slots).unsqueeze(-1)).any(2)
-    missing = (once_ids >= 0) & ~present
+    missing = (required_ids >= 0) & ~present
     num_missing = missing.sum(-1)  # (N, K)
     left = slots.setting(Setting.MAX_NEW_TOKENS) - slots.setting(Setting.FORCE_END) - now.num_generated
     is_tight = (num_missing > 0) & (num_missing == left.unsqueeze(-1))
     logits.masked_fill_(is_tight.unsqueeze(-1), -math.inf)
     logits[..., constants.end_id].masked_fill_(num_missing > 0, -math.inf)
-    # An infinity changes nothing: where ``once_ids`` is -1, the place is that of token 0, which has other rules.
-    places = _places(slots)
-    logits.scatter_reduce_(2, places, torch.full_like(allowed, math.inf).masked_fill(present, -math.inf), "amin")
-    logits.scatter_reduce_(2, places, allowed.masked_fill(~missing, -math.inf), "amax")
+    # An infinity changes nothing: where ``required_ids`` is -1, the index is that of token 0, which has other rules.
+    indices = _required_indices(slots)
+    logits.scatter_reduce_(2, indices, torch.full_like(allowed, math.inf).masked_fill(present, -math.inf), "amin")
+    logits.scatter_reduce_(2, indices, allowed.masked_fill(~missing, -math.inf), "amax")
 
 
-def _places(slots: SlotTensors) -> Tensor:
-    """Where among the logits the required tokens are, (N, K, R); 0 for those that fill up."""
-    return slots.once_ids.clamp(min=0).unsqueeze(1).expand(-1, slots.bucket.width, -1)
+def _required_indices(slots: SlotTensors) -> Tensor:
+    """Indices of the required tokens among the logits, (N, K, R); 0 for padding."""
+    return slots.required_ids.clamp(min=0).unsqueeze(1).expand(-1, slots.bucket.width, -1)
 
 
 def _suffixes(slots: SlotTensors) -> Tensor:
@@ -286,7 +260,7 @@ def _suffixes(slots: SlotTensors) -> Tensor:
 
 
 def _of_answer(slots: SlotTensors) -> Tensor:
-    """True for columns that hold tokens of the answer, those of a prefix included, (N, 1, T)."""
+    """True for columns with tokens of the answer, those of a prefix included, (N, 1, T)."""
     columns = torch.arange(slots.bucket.target, device=slots.position.device)
     first, newest = slots.setting(Setting.ANSWER_COLUMN).view(-1, 1, 1), slots.position.view(-1, 1, 1)
     return (columns >= first) & (columns <= newest)
@@ -303,6 +277,6 @@ def _follow(rows: Tensor, parents: Tensor) -> Tensor:
     return rows.gather(1, parents.unsqueeze(-1).expand(-1, -1, rows.size(-1)))
 
 
-def _keep(tensor: Tensor, value: Tensor, where: Tensor) -> None:
-    """Write ``value`` into the slots where ``where``, (N,), is True."""
-    tensor.copy_(torch.where(where.view(-1, *[1] * (tensor.dim() - 1)), value, tensor))
+def _keep(tensor: Tensor, value: Tensor, mask: Tensor) -> None:
+    """Write ``value`` into the slots in which ``mask``, (N,), is True."""
+    tensor.copy_(torch.where(mask.view(-1, *[1] * (tensor.dim() - 1)), value, tensor))

@@ -10,8 +10,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from model.decoding.search import Considered
-from model.decoding.sentence import MAX_ONCE_IDS, Sentence
+from model.decoding.sentence import MAX_REQUIRED_IDS, Sentence
 from model.decoding.slots.buckets import Bucket
 from model.network.padding import pad
 
@@ -49,8 +48,8 @@ class SlotTensors:
         self_cache: Keys and values of the target, (L, 2, N, H, K * T, D).
         cross_cache: Keys and values of the source, (L, 2, N, H, S, D).
         may_attend_memory: True where the source is no padding, (N, 1, 1, S).
-        settings: By :class:`Setting`, and :attr:`once_ids` behind them, (N, settings), float64, which represents all
-            of them exactly.
+        settings: By :class:`Setting`, then :attr:`required_ids`, (N, settings), float64, which represents all of them
+            exactly.
         active: Whether the slot's sentence still decodes, (N,). Other slots are computed, and left unchanged.
         failed: Whether it ended because the model gave no usable token, (N,).
         position: Column of the newest input, (N,).
@@ -65,9 +64,6 @@ class SlotTensors:
         pool_lengths: Their chosen tokens, without the closing one, (N, K).
         pool_cut: Whether they were cut, (N, K).
         pool_history: Their inputs and last token by column, (N, K, T).
-        considered: The last step's candidates, best first, (N, fields of :class:`model.decoding.search.Considered`, C),
-            float64, which represents all of them exactly. C is 1 for greedy search and 2K for beam search; where
-            ``log_prob`` is -inf, there is no candidate. Written only by steps that are recorded.
     """
 
     bucket: Bucket
@@ -88,7 +84,6 @@ class SlotTensors:
     pool_lengths: Tensor
     pool_cut: Tensor
     pool_history: Tensor
-    considered: Tensor
 
     @classmethod
     def allocate(cls, bucket: Bucket, like: Tensor) -> SlotTensors:
@@ -110,7 +105,7 @@ class SlotTensors:
             cross_cache=zeros(layers, 2, slots, heads, source, head_width, dtype=like.dtype),
             # True, so that attention in a slot that was never used is not NaN.
             may_attend_memory=~zeros(slots, 1, 1, source, dtype=torch.bool),
-            settings=zeros(slots, len(Setting) + MAX_ONCE_IDS, dtype=torch.float64),
+            settings=zeros(slots, len(Setting) + MAX_REQUIRED_IDS, dtype=torch.float64),
             active=zeros(slots, dtype=torch.bool),
             failed=zeros(slots, dtype=torch.bool),
             position=zeros(slots),
@@ -124,7 +119,6 @@ class SlotTensors:
             pool_lengths=zeros(slots, width),
             pool_cut=zeros(slots, width, dtype=torch.bool),
             pool_history=zeros(slots, width, target),
-            considered=zeros(slots, len(Considered._fields), 1 if width == 1 else 2 * width, dtype=torch.float64),
         )
 
     @property
@@ -141,8 +135,8 @@ class SlotTensors:
         return self.settings[:, which] > 0
 
     @property
-    def once_ids(self) -> Tensor:
-        """Tokens that each sentence requires, filled up with -1, (N, :data:`MAX_ONCE_IDS`)."""
+    def required_ids(self) -> Tensor:
+        """Tokens that each sentence requires, filled up with -1, (N, :data:`MAX_REQUIRED_IDS`)."""
         return self.settings[:, len(Setting) :].long()
 
     def put(
@@ -158,7 +152,7 @@ class SlotTensors:
         """
         device = self.active.device
         indices = upload(torch.tensor(list(slots)), device)
-        # Old contents must go, even in masked columns: 0 times NaN is NaN.
+        # Old contents are cleared even in masked columns: 0 times NaN is NaN.
         self.self_cache.index_fill_(2, indices, 0)
         self.cross_cache.index_fill_(2, indices, 0)
         length = encoded.cross_cache.size(4)
@@ -171,10 +165,10 @@ class SlotTensors:
             tensor.index_fill_(0, indices, False)
         for tensor in (self.position, self.history, self.suffixes, self.num_ended):
             tensor.index_fill_(0, indices, 0)
-        # The columns behind short inputs are written before they are read.
+        # The columns after short inputs are written before they are read.
         rows = upload(pad(inputs, 0), device).unsqueeze(1).expand(-1, self.bucket.width, -1)
         self.history[..., : rows.size(2)].index_copy_(0, indices, rows)
-        # One live row each, which all K continue.
+        # One live row for each sentence, which all K continue.
         self.sums.index_fill_(0, indices, -math.inf)
         self.sums[:, 0].index_fill_(0, indices, 0.0)
         self.pool_scores.index_fill_(0, indices, -math.inf)
@@ -188,8 +182,8 @@ class SlotTensors:
         """Move sentences here, into the first slots; the others are free.
 
         Args:
-            other: The slots they come from; of the same width, with nothing beyond this bucket's columns in use.
-            slots: Their indices there; at least one, at most as many as there are slots here.
+            other: The slots that they leave; of the same width, with no column in use beyond those of this bucket.
+            slots: Their indices there, 1 to the number of slots here.
         """
         self.active.zero_()
         number, device = len(slots), self.active.device
@@ -238,7 +232,7 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
 
 def _numbers(sentence: Sentence) -> list[float]:
     """A row of the settings, in the order of :class:`Setting`, and the tokens that the sentence requires."""
-    once_ids = sentence.request.once_ids
+    required_ids = sentence.request.required_ids
     return [
         1 + sentence.num_forced,
         1 + sentence.num_given,
@@ -247,6 +241,6 @@ def _numbers(sentence: Sentence) -> list[float]:
         sentence.options.num_hypotheses,
         sentence.options.no_repeat_ngram_size,
         *astuple(sentence.rule),
-        *once_ids,
-        *[-1] * (MAX_ONCE_IDS - len(once_ids)),
+        *required_ids,
+        *[-1] * (MAX_REQUIRED_IDS - len(required_ids)),
     ]

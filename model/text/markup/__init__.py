@@ -1,19 +1,19 @@
-"""HTML and XML: the texts of a document are translated, and all else is kept byte for byte.
+"""HTML and XML: the texts of a document are translated, and everything else is kept byte for byte.
 
 ::
 
     document = MarkedUp(source, "html")
     placed = []
     for marked in document.texts:
-        translation, links = translate(marked.text)  # marked.protected must come back unchanged
+        translation, links = translate(marked.text)  # with marked.protected unchanged
         placed.append(place_marks(marked, translation, links))
     document.render(placed)
 """
 
 from model.text.markup.document import MarkedUp
+from model.text.markup.items import MarkupFormat
 from model.text.markup.marked_text import Mark, MarkedText, MarkKind, PlacedText, unchanged
 from model.text.markup.offsets import OffsetMap
-from model.text.markup.parsing import MarkupFormat
 from model.text.markup.placement import place_marks
 from model.text.markup.word_links import words
 

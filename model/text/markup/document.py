@@ -1,25 +1,25 @@
-"""A document with markup, taken apart into texts, and put together again with their translations."""
+"""A document with markup: its texts, and the document with their translations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from model.text.markup.items import MarkupFormat, items_of
 from model.text.markup.marked_text import MarkedText, PlacedText, unchanged
 from model.text.markup.offsets import OffsetMap
-from model.text.markup.parsing import MarkupFormat, items_of
 from model.text.markup.rendering import Rendering, attribute_parts
-from model.text.markup.runs import Run, prepared, runs
+from model.text.markup.runs import Run, prepare_items, runs
 from model.text.markup.verification import verify
 
 
 class MarkedUp:
-    """A document whose texts are to be translated.
+    """A document with its texts, which are translated.
 
     Args:
         source: The document.
-        format: What it is written in.
-        ignore_tags: Names of elements that are not translated, besides those that the format or an attribute names.
+        format: Its format.
+        ignore_tags: Names of elements that are not translated, in addition to those of the format and its attributes.
 
     Raises:
         InvalidMarkup: XML that is not well-formed or declares entities.
@@ -30,7 +30,7 @@ class MarkedUp:
         self._format = format
         self._ignore_tags = tuple(ignore_tags)
         self._source_items = items_of(source, format, self._ignore_tags)
-        self._items = prepared(self._source_items, is_html=format == "html")
+        self._items = prepare_items(self._source_items, is_html=format == "html")
         self._parts = list(runs(self._items, keeps_blank_lines=format == "xml"))
         texts: list[MarkedText] = []
         self._part_texts: list[int] = []  # by part: the text of a run
@@ -47,19 +47,19 @@ class MarkedUp:
         """The texts, in the order in which they begin; a text comes before those of attributes in it."""
 
     def offsets(self) -> list[OffsetMap]:
-        """For each of the texts, where its characters stand in the document."""
+        """For each text, the positions of its characters in the document."""
         starts = list(accumulate((len(item.source) for item in self._items), initial=0))
-        found = [OffsetMap() for _ in self.texts]
+        offsets = [OffsetMap() for _ in self.texts]
         for run, text in zip(self._parts, self._part_texts, strict=True):
             if isinstance(run, Run):
                 for index, part in run.parts:
-                    found[text].add(part, starts[index])
+                    offsets[text].add(part, starts[index])
         for index, first in self._first_attribute.items():
             item = self._items[index]
             for text, attribute in enumerate(item.attributes, start=first):
                 for part in attribute_parts(item, attribute):
-                    found[text].add(part, starts[index])
-        return found
+                    offsets[text].add(part, starts[index])
+        return offsets
 
     def render(self, translations: Sequence[PlacedText]) -> str:
         """The document with its texts replaced by their translations.
@@ -70,14 +70,14 @@ class MarkedUp:
             translations: One for each of the texts, in order.
 
         Raises:
-            MarkupNotKept: A translation has not every mark at a possible position, or the result has other markup than
-                the document.
+            MarkupNotKept: A translation lacks a mark or has it at an impossible position, or the result has other
+                markup than the document.
             ValueError: There are more or fewer translations than texts.
         """
         return self.render_with_offsets(translations)[0]
 
     def render_with_offsets(self, translations: Sequence[PlacedText]) -> tuple[str, list[OffsetMap]]:
-        """As :meth:`render`, with the place of each translation's characters in the result."""
+        """As :meth:`render`, with the positions of each translation's characters in the result."""
         if len(translations) != len(self.texts):
             raise ValueError(f"There are {len(translations)} translations and {len(self.texts)} texts.")
         rendering = Rendering(self._items, self._first_attribute, translations)

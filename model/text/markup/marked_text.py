@@ -20,9 +20,9 @@ class MarkKind(Enum):
     POINT = auto()
     """Kept source without text, such as an image or a comment."""
     BREAK = auto()
-    """Kept source, such as a line break, that stands in for the whitespace ``text[start:end]``, which may be empty."""
+    """Kept source, such as a line break, in place of the whitespace ``text[start:end]``, which may be empty."""
     CONTENT = auto()
-    """A kept element of which ``text[start:end]`` is the text. The text must come back unchanged."""
+    """A kept element with the text ``text[start:end]``, which must come back unchanged."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,10 @@ class Mark:
     """Markup at a position of a text.
 
     Args:
-        kind: What it is.
+        kind: The kind of markup.
         start: Index of the first character it covers.
         end: Index after the last one; equal to ``start`` if it covers none.
-        opening: Its source; of an element the opening tag.
-        closing: The closing tag of an element.
+        opening: Its source; for an element, the opening tag.
         parent: Index of the innermost element around it among the marks of the text, or -1.
         partner: For an opening tag of an element that overlaps another, the index of its closing tag, else -1.
     """
@@ -43,7 +42,6 @@ class Mark:
     start: int
     end: int
     opening: str
-    closing: str = ""
     parent: int = -1
     partner: int = -1
 
@@ -55,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class MarkedText:
-    """A text to translate, with its markup taken out.
+    """A text to translate, without its markup.
 
     Args:
         text: The text, with character references decoded and line breaks of the source turned into spaces.
@@ -77,7 +75,7 @@ class PlacedText:
 
     Args:
         text: The translation.
-        spans: For each mark of the text, in order, the characters of the translation it covers.
+        spans: For each mark of the text, in order, the characters of the translation that it covers.
     """
 
     text: str

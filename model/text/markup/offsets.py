@@ -1,4 +1,4 @@
-"""Where the characters of the texts of a document stand in it."""
+"""The positions of the characters of texts in their document."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LONGEST_REFERENCE = 40
 
 
 class Part(NamedTuple):
-    """Characters of a text, and the characters of a source that are written for them.
+    """Characters of a text, and their source.
 
     Args:
         num_characters: Number of characters of the text.
         start: Index of the first character of the source.
-        end: Index after its last one. If there are as many as in the text, they are the same one by one; otherwise all
-            of them stand for each character, as those of ``&amp;``.
+        end: Index after its last one. If source and text have equally many characters, each is the source of one;
+            otherwise all are the source of each character, as in ``&amp;``.
     """
 
     num_characters: int
@@ -31,19 +31,19 @@ class Part(NamedTuple):
 
 
 class OffsetMap:
-    """Where each character of a text stands in a document. Not thread-safe."""
+    """The position of each character of a text in a document. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._firsts: list[int] = []  # of each part: index in the text of its first character
+        self._firsts: list[int] = []  # for each part, the index in the text of its first character
         self._parts: list[tuple[Part, int]] = []
         self._num_characters = 0
 
     def add(self, part: Part, position: int = 0) -> None:
-        """Say where the next characters of the text stand.
+        """Add the next characters of the text.
 
         Args:
-            part: Their place in a source.
-            position: Where this source begins in the document.
+            part: The characters and their source.
+            position: Index of the beginning of this source in the document.
         """
         if part.num_characters:
             self._firsts.append(self._num_characters)
@@ -63,16 +63,16 @@ class OffsetMap:
         part, position = self._parts[number]
         if part.end - part.start != part.num_characters:
             return position + part.start, position + part.end
-        place = position + part.start + index - self._firsts[number]
-        return place, place + 1
+        start = position + part.start + index - self._firsts[number]
+        return start, start + 1
 
 
 def escaped_parts(text: str, escapes: Mapping[int, str]) -> Iterator[Part]:
-    """The parts of a text and of its source, in which some characters are written as references.
+    """The parts of a text whose source has some characters as references.
 
     Args:
         text: The text.
-        escapes: The references by character, as :meth:`str.translate` takes them.
+        escapes: The references by character, as for :meth:`str.translate`.
     """
     position = 0
     for is_escaped, group in groupby(text, lambda character: ord(character) in escapes):
@@ -84,7 +84,7 @@ def escaped_parts(text: str, escapes: Mapping[int, str]) -> Iterator[Part]:
 
 
 def unescaped_parts(source: str, text: str) -> Iterator[Part]:
-    """The parts of the value of an attribute, in whose source characters may be written as references.
+    """The parts of the value of an attribute, whose source may have characters as references.
 
     Args:
         source: Its source, without quotation marks.
@@ -93,7 +93,7 @@ def unescaped_parts(source: str, text: str) -> Iterator[Part]:
     parts: list[Part] = []
     done = position = 0  # in the source, in the text
     for match in _REFERENCE.finditer(source):
-        # Python reads no number of thousands of digits; no reference is as long.
+        # Python refuses numbers of thousands of digits; no reference is that long.
         decoded = html.unescape(match[0]) if len(match[0]) <= _LONGEST_REFERENCE else match[0]
         start = position + match.start() - done
         if decoded != match[0] and text.startswith(decoded, start):

@@ -1,8 +1,8 @@
 """Placement of marks in a translation, by word alignment.
 
-An element goes around the words of the translation that belong to its words, as one piece: of all pieces the one with
-the most of its own words and the fewest words of others. Elements stay in the element they are in and beside those they
-are beside. Everything else goes to the word it stands at. A word is split only if the mark splits one in the source.
+An element surrounds one piece of the translation: the piece with the most words that belong to its words, and the
+fewest others. Elements stay inside the element that contains them and beside their neighbours. Any other mark goes to
+the word next to it. A word is split only if the mark splits one in the source.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
 from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText
-from model.text.markup.pieces import Pieces
-from model.text.markup.word_links import WordLinks, words
+from model.text.markup.word_links import Pieces, WordLinks, words
 from model.text.symbols import Span
 
 _MAX_DEPTH = 30
 _CONTENT_WEIGHT = 1000
 _REACH = 8
-"""Words to look for one that is aligned, on each side of a mark."""
+"""Number of words on each side of a mark among which an aligned one is searched."""
 
 
 def place_marks(marked: MarkedText, translation: str, links: Sequence[tuple[Span, Span]]) -> PlacedText:
@@ -29,7 +28,7 @@ def place_marks(marked: MarkedText, translation: str, links: Sequence[tuple[Span
 
     Args:
         marked: The text.
-        translation: Its translation. It contains the protected spans of the text.
+        translation: Its translation, with the protected spans of the text.
         links: Spans of the text and of the translation that belong together: words, parts of words, or protected spans.
 
     Returns:
@@ -64,7 +63,7 @@ class _Placement:
         self._marked = marked
         self._text = translation
         self._spans: list[Span | None] = [None] * len(marked.marks)
-        self._taken = Pieces([])  # by characters, of kept texts
+        self._placed_contents = Pieces([])  # by characters, of kept texts
         whole = self._place_contents(links)
         self._links = WordLinks(words(marked.text, marked.protected), words(translation, sorted(whole)), links)
         starts = {start: word for word, (start, _) in enumerate(self._links.target)}
@@ -93,14 +92,14 @@ class _Placement:
         return PlacedText(self._text, tuple(span or (0, 0) for span in self._spans))
 
     def _place_contents(self, links: Sequence[tuple[Span, Span]]) -> dict[Span, int]:
-        """Find the kept texts in the translation: by their links, else the first one that is not taken.
+        """Find the kept texts in the translation: by their links, else the first free occurrence.
 
-        A text that is not there has no span; its mark is then placed like an image.
+        A text that is missing has no span; its mark is then placed like an image.
         """
         linked: dict[Span, list[Span]] = {}
         for source, target in links:
             linked.setdefault(source, []).append(target)
-        found: dict[Span, int] = {}
+        contents: dict[Span, int] = {}
         searches: dict[str, Iterator[re.Match[str]]] = {}
         for index, mark in enumerate(self._marked.marks):
             if mark.kind is not MarkKind.CONTENT:
@@ -109,12 +108,12 @@ class _Placement:
             search = searches.setdefault(text, _whole_words(text).finditer(self._text))
             occurrences = (match.span() for match in search)
             for span in chain(linked.get(mark.span, ()), occurrences):
-                if self._text[span[0] : span[1]] == text and self._taken.is_free(*span):
-                    self._taken.take(*span)
-                    found[span] = index
+                if self._text[span[0] : span[1]] == text and self._placed_contents.is_free(*span):
+                    self._placed_contents.reserve(*span)
+                    contents[span] = index
                     self._spans[index] = span
                     break
-        return found
+        return contents
 
     def _weight(self, word: int) -> int:
         if word in self._contents:
@@ -122,7 +121,7 @@ class _Placement:
         return 1 if word in self._links.source_of else 0
 
     def _place_line_ends(self) -> None:
-        """Line ends come back in their order, because a translation is made line by line."""
+        """Place line ends in their order, because a text is translated line by line."""
         breaks = [
             index
             for index, mark in enumerate(self._marked.marks)
@@ -144,7 +143,7 @@ class _Placement:
             self._place_in_order(parent, children, elements, region, regions)
         else:
             self._place_elements(parent, elements, region, pieces, regions)
-            siblings = sorted((found.start, found.end, index) for index, found in regions.items())
+            siblings = sorted((sibling.start, sibling.end, index) for index, sibling in regions.items())
             for index in children:
                 if index not in regions and self._spans[index] is None:
                     position = self._position(index, parent, region)
@@ -152,8 +151,8 @@ class _Placement:
                     self._spans[index] = span
                     if marks[index].kind is MarkKind.ELEMENT:
                         regions[index] = _Region(*span, 0, 0, region.depth + 1)
-        for index, found in regions.items():
-            self._spans[index] = (found.start, found.end)
+        for index, child in regions.items():
+            self._spans[index] = (child.start, child.end)
         return list(regions.items())
 
     def _place_elements(
@@ -173,11 +172,11 @@ class _Placement:
                 child = bisect_right(starts, (start + end - 1) // 2) - 1
                 if child >= 0 and (start + end - 1) // 2 < marks[elements[child]].end:
                     own[elements[child]].append(word)
-        # Elements with few words first: they have fewer possible places.
+        # Elements with few words first: they have fewer possible positions.
         for index in sorted(elements, key=lambda index: (not own[index], len(own[index]), index)):
-            found = self._part_of_word(index, region, pieces) or self._piece(index, parent, own[index], region, pieces)
-            if found:
-                regions[index] = found
+            place = self._part_of_word(index, region, pieces) or self._piece(index, parent, own[index], region, pieces)
+            if place:
+                regions[index] = place
 
     def _piece(self, index: int, parent: int, own: Sequence[int], region: _Region, pieces: Pieces) -> _Region | None:
         """The words of an element, or one that belongs to no other if its own words have none."""
@@ -189,27 +188,25 @@ class _Placement:
             piece = None if word is None else (word, word + 1)
         if piece is None:
             return None
-        pieces.take(*piece)
+        pieces.reserve(*piece)
         start, end = self._links.target[piece[0]][0], self._links.target[piece[1] - 1][1]
         return _Region(start, end, *piece, region.depth + 1)
 
     def _part_of_word(self, index: int, region: _Region, pieces: Pieces) -> _Region | None:
-        """The place of an element that is a part of a word: the same part of the word's translation."""
+        """The region of an element that is a part of a word: the same part of the word's translation."""
         mark = self._marked.marks[index]
         around = self._links.source_around(*mark.span)
-        for word in self._links.targets_of.get(around, ())[:1]:
-            if not region.first <= word < region.last or word in self._contents:
-                break
-            if not (word in self._split or pieces.is_free(word, word + 1)):
-                break
-            start, end = (self._scaled(position, around, word) for position in mark.span)
-            start = max(start, self._split.get(word, start))
-            end = max(end, start)
-            if word not in self._split:
-                pieces.take(word, word + 1)
-            self._split[word] = end
-            return _Region(start, end, 0, 0, region.depth + 1)
-        return None
+        word = next(iter(self._links.targets_of.get(around, ())), -1)
+        if not region.first <= word < region.last or word in self._contents:
+            return None
+        if word not in self._split:
+            if not pieces.is_free(word, word + 1):
+                return None
+            pieces.reserve(word, word + 1)
+        start, end = (self._scaled(position, around, word) for position in mark.span)
+        start = max(start, self._split.get(word, start))
+        self._split[word] = max(end, start)
+        return _Region(start, self._split[word], 0, 0, region.depth + 1)
 
     def _scaled(self, position: int, source_word: int, target_word: int) -> int:
         """The index in a word of the translation that corresponds to one in a word of the text."""
@@ -224,7 +221,7 @@ class _Placement:
         region: _Region,
         regions: dict[int, _Region],
     ) -> None:
-        """Place marks without looking at words: one that has most of the text in the middle, the others around it."""
+        """Place marks without alignment: an element with most of the text in the middle, the others around it."""
         marks = self._marked.marks
         source = self._source(parent)
         most = self._num_visible(*source) / 2
@@ -240,13 +237,12 @@ class _Placement:
                     regions[index] = _Region(position, position, 0, 0, _MAX_DEPTH)
 
     def _position(self, index: int, parent: int, region: _Region) -> int:
-        """Where a mark without words goes: to the word it stands at, and else to the nearest one that is aligned."""
+        """The position of a mark without words: at the word next to it, else at the nearest aligned one."""
         mark = self._marked.marks[index]
         position = mark.start
         around = self._links.source_around(position, position)
-        for word in self._links.targets_of.get(around, ()):
-            if region.first <= word < region.last:
-                return self._scaled(position, around, word)
+        if targets := self._targets_in(around, region):
+            return self._scaled(position, around, targets[0])
         text = self._marked.text
         at_next = mark.end < len(text) and not text[mark.end].isspace()
         at_previous = position > 0 and not text[position - 1].isspace()
@@ -257,9 +253,9 @@ class _Placement:
         before = (self._end_of(word, region) for word in self._before(position, source[0]))
         after = (self._start_of(word, region) for word in self._after(mark.end, source[1]))
         ordered = (*after, *before) if prefers_next else (*before, *after)
-        known = next((found for found in ordered if found is not None), None)
-        if known is not None:
-            return known
+        nearest = next((aligned for aligned in ordered if aligned is not None), None)
+        if nearest is not None:
+            return nearest
         return region.start if position - source[0] <= source[1] - position else region.end
 
     def _before(self, position: int, first: int) -> Iterator[int]:
@@ -271,7 +267,7 @@ class _Placement:
             yield near
 
     def _after(self, position: int, last: int) -> Iterator[int]:
-        """The words of the text behind a position, the nearest first."""
+        """The words of the text after a position, the nearest first."""
         word = self._links.source_after(position)
         for near in range(word, min(len(self._links.source), word + _REACH)):
             if self._links.source[near][1] > last:
@@ -279,15 +275,19 @@ class _Placement:
             yield near
 
     def _end_of(self, source_word: int, region: _Region) -> int | None:
-        found = [word for word in self._links.targets_of.get(source_word, ()) if region.first <= word < region.last]
-        return self._links.target[found[-1]][1] if found else None
+        targets = self._targets_in(source_word, region)
+        return self._links.target[targets[-1]][1] if targets else None
 
     def _start_of(self, source_word: int, region: _Region) -> int | None:
-        found = [word for word in self._links.targets_of.get(source_word, ()) if region.first <= word < region.last]
-        return self._links.target[found[0]][0] if found else None
+        targets = self._targets_in(source_word, region)
+        return self._links.target[targets[0]][0] if targets else None
+
+    def _targets_in(self, source_word: int, region: _Region) -> list[int]:
+        """The words of a region that belong to a word of the text."""
+        return [word for word in self._links.targets_of.get(source_word, ()) if region.first <= word < region.last]
 
     def _beside(self, index: int, position: int, siblings: Sequence[tuple[int, int, int]], region: _Region) -> Span:
-        """The span of a mark without words: not inside of an element it is beside, and for a break with its space."""
+        """The span of a mark without words: outside of elements beside it; for a break, with its space."""
         mark = self._marked.marks[index]
         sibling = bisect_left(siblings, (position, -1, -1)) - 1
         if sibling >= 0 and siblings[sibling][1] > position:
@@ -325,7 +325,7 @@ class _Placement:
 
 
 def _whole_words(text: str) -> re.Pattern[str]:
-    """Finds a text where its first and last word are not parts of others."""
+    """Matches a text where its first and last word are not parts of longer ones."""
     before = r"(?<!\w)" if text[:1].isalnum() else ""
     after = r"(?!\w)" if text[-1:].isalnum() else ""
     return re.compile(before + re.escape(text) + after)

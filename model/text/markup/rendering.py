@@ -1,22 +1,23 @@
-"""The writing of a translated document."""
+"""Writing a translated document."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from model.errors import MarkupNotKept
 from model.text.markup.items import Attribute, Item, Role
-from model.text.markup.marked_text import MarkKind, PlacedText
-from model.text.markup.nesting import contents
+from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText
 from model.text.markup.offsets import OffsetMap, Part, escaped_parts, unescaped_parts
 from model.text.markup.runs import Run
+from model.text.symbols import Span
 
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 _QUOTES = {'"': "&quot;", "'": "&#39;"}
 
 
 class Rendering:
-    """Writes a translated document, and keeps where the characters of each translation stand.
+    """Writes a translated document, and records the positions of the characters of each translation.
 
     Args:
         items: The items of the document.
@@ -28,7 +29,7 @@ class Rendering:
         self, items: Sequence[Item], first_attribute: Mapping[int, int], translations: Sequence[PlacedText]
     ) -> None:
         self.offsets = [OffsetMap() for _ in translations]
-        """For each translation, where its characters stand in what was written."""
+        """For each translation, the positions of its characters in the document."""
         self._items = items
         self._first_attribute = first_attribute
         self._translations = translations
@@ -37,7 +38,7 @@ class Rendering:
 
     @property
     def document(self) -> str:
-        """What was written."""
+        """The document so far."""
         return "".join(self._written)
 
     def write_item(self, index: int) -> None:
@@ -74,19 +75,19 @@ class Rendering:
             self.write_item(index)
 
     def write_translated(self, run: Run, text: int) -> None:
-        """Write a translation: its characters escaped, and its marks at their places.
+        """Write a translation, with its characters escaped and its marks at their positions.
 
         Args:
             run: The text.
             text: Its index.
 
         Raises:
-            MarkupNotKept: A mark is not at a possible position.
+            MarkupNotKept: A mark has an impossible position.
         """
         placed = self._translations[text]
         marks = run.text.marks
         escapes = _escapes(self._items[run.start : run.end])
-        inside = contents(run.text, placed)
+        inside = _contents(run.text, placed)
         emitted: set[int] = set()
         position = 0
         self._write(run.leading)
@@ -144,7 +145,7 @@ def _quotation_mark(item: Item, attribute: Attribute) -> str:
 
 
 def _escapes(items: Sequence[Item]) -> dict[int, str]:
-    """How characters of a translation are written: as in its source if that has a reference for them."""
+    """The escapes of a translation's characters: character references of its source where it has them."""
     texts = [item for item in items if item.role is Role.TEXT]
     plain = set("".join(item.text for item in texts if not item.is_reference))
     references = {
@@ -153,3 +154,101 @@ def _escapes(items: Sequence[Item]) -> dict[int, str]:
         if item.is_reference and len(item.text) == 1 and item.source.endswith(";") and item.text not in plain
     }
     return {**_ESCAPES, **references}
+
+
+def _contents(marked: MarkedText, placed: PlacedText) -> dict[int, list[int]]:
+    """The marks directly in each element, in the order in which they are written.
+
+    Elements stay in the element that contains them in the source. Any other mark belongs to the innermost element
+    around its position; at the edge of an element, it is inside if it is inside in the source.
+
+    Args:
+        marked: A text.
+        placed: A translation.
+
+    Returns:
+        Indices of marks by the index of their element, or -1 for those in none.
+
+    Raises:
+        MarkupNotKept: A mark is missing or outside of the text or of its element, or two marks overlap.
+    """
+    if len(placed.spans) != len(marked.marks):
+        raise MarkupNotKept(f"The translation has {len(placed.spans)} marks and its source {len(marked.marks)}.")
+    tree = _Tree(marked, placed)
+    inside: dict[int, list[int]] = {}
+    for mark, _ in enumerate(marked.marks):
+        tree.check(mark)
+        inside.setdefault(tree.container(mark), []).append(mark)
+    for element, marks in inside.items():
+        marks.sort(key=lambda mark: (placed.spans[mark], mark))
+        start, end = tree.span(element)
+        position = start
+        for mark in marks:
+            if not position <= placed.spans[mark][0] <= placed.spans[mark][1] <= end:
+                raise MarkupNotKept(f"The mark {marked.marks[mark].opening[:100]!r} overlaps another one.")
+            position = placed.spans[mark][1]
+    return inside
+
+
+class _Tree:
+    """The elements of a translation.
+
+    Args:
+        marked: The text.
+        placed: The translation.
+    """
+
+    def __init__(self, marked: MarkedText, placed: PlacedText) -> None:
+        self._marked = marked
+        self._placed = placed
+        self._elements: dict[int, list[tuple[Span, int]]] = {}  # elements in each element, in order
+        for mark, (kind, parent) in enumerate((mark.kind, mark.parent) for mark in marked.marks):
+            if kind is MarkKind.ELEMENT:
+                self._elements.setdefault(parent, []).append((placed.spans[mark], mark))
+        for elements in self._elements.values():
+            elements.sort()
+
+    def span(self, element: int) -> Span:
+        """The characters of an element; of the whole text for -1."""
+        return self._placed.spans[element] if element >= 0 else (0, len(self._placed.text))
+
+    def check(self, index: int) -> None:
+        """Check that a mark covers characters that its kind may cover."""
+        mark = self._marked.marks[index]
+        start, end = self._placed.spans[index]
+        covered = self._placed.text[start:end]
+        possible = 0 <= start <= end <= len(self._placed.text)
+        if mark.kind is MarkKind.BREAK:
+            possible = possible and not covered.strip()
+        elif mark.kind is MarkKind.CONTENT:
+            possible = possible and covered in ("", self._marked.text[mark.start : mark.end])
+        elif mark.kind is not MarkKind.ELEMENT:
+            possible = possible and start == end
+        if not possible:
+            raise MarkupNotKept(f"The mark {mark.opening[:100]!r} covers {covered[:100]!r} in the translation.")
+
+    def container(self, index: int) -> int:
+        """The element that a mark is written in."""
+        mark = self._marked.marks[index]
+        if mark.kind is MarkKind.ELEMENT:
+            return mark.parent
+        start, end = self._placed.spans[index]
+        element = mark.parent
+        while not (self.span(element)[0] <= start and end <= self.span(element)[1]):
+            element = self._marked.marks[element].parent
+        while (child := self._around(element, start, end)) >= 0:
+            element = child
+        return element
+
+    def _around(self, element: int, start: int, end: int) -> int:
+        """The child of an element that contains these characters, or -1."""
+        children = self._elements.get(element, [])
+        # The elements before this index begin at or before the position.
+        at = bisect_right(children, start, key=lambda child: child[0][0])
+        if start == end:
+            at = bisect_left(children, start, key=lambda child: child[0][0])
+        if at == 0:
+            return -1
+        (_, child_end), child = children[at - 1]
+        is_around = child_end > start if start == end else child_end >= end
+        return child if is_around else -1

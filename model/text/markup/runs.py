@@ -1,4 +1,4 @@
-"""The texts between the boundaries of a document: which items belong to a text, and where its marks are."""
+"""The texts between the boundaries of a document: their items and the positions of their marks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Run:
         end: Index after its last item.
         text: The text.
         leading: Whitespace before the text, which is kept.
-        trailing: Whitespace behind it.
-        openings: For each mark, the index of the item with its source.
+        trailing: Whitespace after it.
+        openings: For each mark, the index of the item that is its source.
         closings: For each mark, the index of the item with its closing tag, or -1.
-        parts: The parts of the text in order, each with the index of the item that it is from.
+        parts: The parts of the text in order, each with the index of its item.
     """
 
     start: int
@@ -40,16 +40,16 @@ class Run:
     parts: tuple[tuple[int, Part], ...]
 
 
-def prepared(items: Sequence[Item], *, is_html: bool) -> list[Item]:
-    """The items, with whitespace around line breaks and images made part of these, and empty elements as one item.
+def prepare_items(items: Sequence[Item], *, is_html: bool) -> list[Item]:
+    """The items, with whitespace around line breaks and images merged into these, and each empty element as one item.
 
-    A line break stands for one space, and several together for the end of a line. Whitespace on both sides of an image
-    would otherwise be two spaces in the text, of which a translation keeps one.
+    A line break is one space of the text, and several in a row are the end of a line. Whitespace on both sides of an
+    image would otherwise be two spaces in the text, and a translation keeps only one.
 
     Args:
         items: The items of a document.
-        is_html: Whether links next to each other are texts of their own, as in a menu, and empty elements are points.
-            In XML they are content.
+        is_html: Whether adjacent links are separate texts, as in a menu, and empty elements are points. In XML empty
+            elements are content.
     """
     result: list[Item] = []
     after_space = False  # the text so far ends in whitespace
@@ -75,7 +75,7 @@ def prepared(items: Sequence[Item], *, is_html: bool) -> list[Item]:
             item = item._replace(role=Role.POINT) if is_html else Item(Role.CONTENT, item.source, OBJECT)
             after_space = bool(result) and result[-1].role is Role.TEXT and result[-1].text[-1:].isspace()
         elif item.role is Role.BREAK:
-            item = _joined_break(result, item)
+            item = _join_break(result, item)
         if item.role is Role.TEXT:
             after_space = item.text[-1:].isspace()
         elif item.role is not Role.POINT:
@@ -96,8 +96,8 @@ def _separates_links(items: Sequence[Item], number: int) -> bool:
     return [(item.role, item.name) for item in around] == [(Role.CLOSING, "a"), (Role.OPENING, "a")]
 
 
-def _joined_break(result: list[Item], item: Item) -> Item:
-    """A line break with the whitespace and the line break before it, which are removed from the result."""
+def _join_break(result: list[Item], item: Item) -> Item:
+    """Remove the whitespace and the line break before a line break from the result, and return all as one."""
     if result and result[-1].role is Role.TEXT and not result[-1].is_reference and not result[-1].keeps_space:
         before = result.pop()
         source = before.source.rstrip(_SPACES)
@@ -110,11 +110,11 @@ def _joined_break(result: list[Item], item: Item) -> Item:
 
 
 def runs(items: Sequence[Item], *, keeps_blank_lines: bool) -> Iterator[int | Run]:
-    """The document as texts and what is between them.
+    """Split a document into texts and the items between them.
 
     Args:
         items: The items of a document, prepared.
-        keeps_blank_lines: Whether a blank line in a text stays one, so that it separates sentences.
+        keeps_blank_lines: Whether a blank line in a text is kept, so that it separates sentences.
 
     Yields:
         A run, or the index of an item that is kept.
@@ -137,7 +137,7 @@ def _parts(items: Sequence[Item], start: int, end: int, keeps_blank_lines: bool)
         yield from range(start, end)
         return
     closings, overlapping = _elements(items, start, end)
-    # Elements around all of the text stay outside, as well as what is before and behind it.
+    # Elements around all of the text stay outside, as does everything before and after it.
     first, last = visible[0], visible[-1] + 1
     for opening, closing in closings.items():
         if opening < visible[0] <= closing <= visible[-1]:
@@ -238,14 +238,14 @@ class _Builder:
 
     def _add(self, index: int, item: Item) -> None:
         if item.role is Role.TEXT:
-            for text, start, end in self._shown(index, item):
+            for text, start, end in self._visible_parts(index, item):
                 self._append(text, index, start, end)
         elif index in self._pairs:
             self._mark(index, MarkKind.ELEMENT)
             self._inside.append(len(self._marks) - 1)
         elif index in self._ends:
             mark = self._inside.pop()
-            self._marks[mark] = replace(self._marks[mark], end=self._length, closing=item.source)
+            self._marks[mark] = replace(self._marks[mark], end=self._length)
             self._closings[mark] = index
         elif item.role is Role.OPENING:
             self._mark(index, MarkKind.OPENING)
@@ -262,10 +262,10 @@ class _Builder:
         else:
             self._mark(index, MarkKind.POINT)
 
-    def _shown(self, index: int, item: Item) -> Iterator[tuple[str, int, int]]:
-        """The parts of an item's text, with the characters of its source that they are.
+    def _visible_parts(self, index: int, item: Item) -> Iterator[tuple[str, int, int]]:
+        """The parts of an item's text, each with its range in the item's source.
 
-        They are without line breaks that only wrap lines, and without whitespace at the run's ends.
+        Line breaks that only wrap lines become spaces, and whitespace at the run's ends is left out.
         """
         source = item.source
         if item.is_reference:
@@ -286,7 +286,7 @@ class _Builder:
         yield source[done:last], done, last
 
     def _append(self, text: str, index: int, start: int, end: int) -> None:
-        """Add a part of an item's text, which is written as some characters of its source."""
+        """Add a part of an item's text, with its range in the item's source."""
         if text:
             self._text.append(text)
             self._parts.append((index, Part(len(text), start, end)))

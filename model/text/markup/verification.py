@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from model.errors import InvalidMarkup, MarkupNotKept
-from model.text.markup.items import Item, Role
-from model.text.markup.parsing import MarkupFormat, items_of
+from model.text.markup.items import Item, MarkupFormat, Role, items_of
 
 _NEVER_NESTED = ("a", "nobr")
 """Elements that end where another one of their name begins."""
@@ -15,17 +14,17 @@ _NEVER_NESTED = ("a", "nobr")
 def verify(
     items: list[Item], with_attributes: str, translated: str, format: MarkupFormat, ignore_tags: tuple[str, ...]
 ) -> None:
-    """Check that a translated document has every tag of its source once, and the same structure.
+    """Check that a translated document has every tag of its source exactly once, and the same structure.
 
     Args:
         items: The items of the document.
         with_attributes: The document with its attributes translated and its texts not.
         translated: The document with both translated.
-        format: What it is written in.
+        format: Their format.
         ignore_tags: Names of elements that are not translated.
 
     Raises:
-        MarkupNotKept: It has not.
+        MarkupNotKept: It does not.
     """
     try:
         if any(item.attributes for item in items):
@@ -45,13 +44,13 @@ def verify(
 
 
 def _compare_sources(before: list[Item], after: list[Item]) -> None:
-    """Every tag, comment and other kept source is there once."""
+    """Check that every tag, comment and other kept source occurs equally often."""
     counts = Counter(item.source for item in before if item.role is not Role.TEXT)
     counts.subtract(Counter(item.source for item in after if item.role is not Role.TEXT))
-    wrong = next((source for source, count in counts.items() if count), None)
-    if wrong is not None:
-        number = "less" if counts[wrong] > 0 else "more"
-        raise MarkupNotKept(f"The translated document has {wrong[:100]!r} {number} often than its source.")
+    changed = next((source for source, count in counts.items() if count), None)
+    if changed is not None:
+        number = "less" if counts[changed] > 0 else "more"
+        raise MarkupNotKept(f"The translated document has {changed[:100]!r} {number} often than its source.")
 
 
 def _blocks(items: list[Item]) -> list[str]:
@@ -59,10 +58,10 @@ def _blocks(items: list[Item]) -> list[str]:
 
 
 def _compare_trees(before: str, after: str, items: list[Item]) -> None:
-    """The standard's parser makes the same elements of both documents.
+    """Check that the standard's parser builds the same elements from both documents.
 
-    Where inline elements overlap or are not closed, it repeats them, depending on the text. It then only has to make
-    some element of each name.
+    Where inline elements overlap or are not closed, it repeats them, depending on the text. Then both documents only
+    need an element of each name.
     """
     from turbohtml import Element, parse
 
@@ -82,9 +81,9 @@ def _opens_block(item: Item) -> bool:
 
 
 def _is_regular(items: list[Item]) -> bool:
-    """Whether all inline elements are closed in the text in which they begin, and none overlaps another.
+    """Whether all inline elements are closed in the text in which they begin, and none overlap.
 
-    ``</p>`` without an opening tag makes an element as well, except before all text.
+    ``</p>`` without an opening tag also creates an element, except before all text.
     """
     inside: list[str] = []
     num_open_paragraphs = 0

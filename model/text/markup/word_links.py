@@ -1,9 +1,9 @@
-"""Words of a text and of its translation, and which of them belong together."""
+"""Words of a text and of its translation, which of them belong together, and the choice of consecutive ones."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 from model.text.symbols import Span
@@ -27,14 +27,14 @@ def words(text: str, whole: Sequence[Span] = ()) -> list[Span]:
         text: Any text.
         whole: Spans that are one word each, in order.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     position = 0
     for start, end in [*whole, (len(text), len(text))]:
-        found += [match.span() for match in _WORD.finditer(text, position, start)]
+        spans += [match.span() for match in _WORD.finditer(text, position, start)]
         if start < end:
-            found.append((start, end))
+            spans.append((start, end))
         position = end
-    return found
+    return spans
 
 
 class WordLinks:
@@ -78,7 +78,7 @@ class WordLinks:
         return bisect_left(self._source_starts, position)
 
     def source_around(self, start: int, end: int) -> int:
-        """The word of the text that has these characters inside, and at least one more, or -1."""
+        """The word of the text that contains these characters and at least one more, or -1."""
         index = bisect_right(self._source_starts, start) - 1
         if index < 0:
             return -1
@@ -89,10 +89,72 @@ class WordLinks:
         return index if inside else -1
 
 
-def _overlapping(found: Sequence[Span], starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
+def _overlapping(spans: Sequence[Span], starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
     """The first words that a span overlaps, with the number of common characters."""
     index = max(0, bisect_right(starts, span[0]) - 1)
-    for word in range(index, min(len(found), index + _MAX_WORDS_OF_LINK)):
-        common = min(span[1], found[word][1]) - max(span[0], found[word][0])
+    for word in range(index, min(len(spans), index + _MAX_WORDS_OF_LINK)):
+        common = min(span[1], spans[word][1]) - max(span[0], spans[word][0])
         if common > 0:
             yield word, common
+
+
+class Pieces:
+    """Disjoint pieces of a translation.
+
+    Args:
+        weights: Cumulative weights: ``weights[k]`` is the sum for the first k words. Words that belong to no word of
+            the text have weight 0.
+    """
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        self._weights = weights
+        self._reserved: list[tuple[int, int]] = []
+
+    def reserve(self, first: int, last: int) -> None:
+        """Make the words ``first`` to ``last - 1`` a piece."""
+        insort(self._reserved, (first, last))
+
+    def is_free(self, first: int, last: int) -> bool:
+        """Whether no piece has one of these words."""
+        index = bisect_right(self._reserved, (first, first))
+        after = index < len(self._reserved) and self._reserved[index][0] < last
+        before = index > 0 and self._reserved[index - 1][1] > first
+        return not (after or before)
+
+    def best(self, own: Sequence[int]) -> tuple[int, int] | None:
+        """The free piece with the largest weight of own words minus that of others, then with the most words.
+
+        This is the maximum subarray (Bentley 1984) over the own words, with the others between them as gaps.
+
+        Args:
+            own: The words that the piece should contain, in order.
+
+        Returns:
+            Its first word and the word after its last one, or None if no own word is free.
+        """
+        best: tuple[int, int] | None = None
+        best_value = (0, 0)
+        start, value, count, previous = 0, 0, 0, -1
+        for word in own:
+            if not self.is_free(word, word + 1):
+                continue
+            gap = self._weights[word] - self._weights[previous + 1] if previous >= 0 else 0
+            if previous < 0 or value < gap or not self.is_free(previous, word):
+                start, value, count = word, 0, 0
+            else:
+                value -= gap
+            value += self._weights[word + 1] - self._weights[word]
+            count += 1
+            previous = word
+            if (value, count) > best_value:
+                best, best_value = (start, word + 1), (value, count)
+        return best
+
+    def nearest_unaligned(self, position: int, first: int, last: int, reach: int) -> int | None:
+        """The free word of weight 0 between two words that is nearest to a position and within reach, or None."""
+        for distance in range(reach):
+            for word in (position + distance, position - 1 - distance):
+                is_unaligned = first <= word < last and self._weights[word] == self._weights[word + 1]
+                if is_unaligned and self.is_free(word, word + 1):
+                    return word
+        return None

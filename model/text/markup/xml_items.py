@@ -1,8 +1,8 @@
-"""XML as items, with the parser expat of the standard library: strict, and without entities of the document's own.
+"""XML as items, from the parser expat of the standard library: strict, and without entities that a document declares.
 
 XML has no inline elements by name. An element is inline if there is text beside it, or if it is the only element in
 an inline element; it then belongs to the text around it. All others separate texts. An empty inline element is a word
-of its sentence, because translation tools send placeholders as such: ``<x id="1"/> was deleted``.
+of its sentence, because translation tools send such placeholders: ``<x id="1"/> was deleted``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from xml.parsers import expat
 
 from model.errors import InvalidMarkup
 from model.text.markup.items import MAX_SHOWN, OBJECT, Item, Role
+from model.text.pieces import SURROGATE
 
 _PROLOG = re.compile(r"<\?xml\s|(?>\s|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE", re.DOTALL)
 _WRAPPER = "verso-fragment"
 _BYTE_ORDER_MARK = "\ufeff"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(slots=True)
@@ -30,8 +30,8 @@ class _Element:
         name: Its name.
         parent: Index of the element around it, or -1.
         is_kept: Whether it, or one around it, is not translated.
-        keeps_space: Whether xml:space="preserve" holds in it.
-        has_text: Whether it has text of its own.
+        keeps_space: Whether xml:space="preserve" applies to it.
+        has_text: Whether it has text directly in it.
         num_children: Elements directly in it.
     """
 
@@ -45,12 +45,12 @@ class _Element:
 
 @dataclass(slots=True)
 class _Event:
-    """What the parser reports.
+    """An event of the parser.
 
     Args:
-        kind: What it is.
+        kind: The kind of event.
         start: Index of its first byte.
-        element: Index of the element that it starts or ends, or that it is in; -1 outside of the root.
+        element: Index of the element that it starts, ends or is in; -1 outside of the root.
         text: Decoded text.
     """
 
@@ -64,20 +64,20 @@ def xml_items(document: str, ignore_tags: Iterable[str] = ()) -> list[Item]:
     """The items of an XML document, or of a part of one: text with elements.
 
     Args:
-        document: The document. What its declaration says of the encoding is ignored.
+        document: The document. The encoding in its declaration is ignored.
         ignore_tags: Names of elements that are not translated, with or without their prefix.
 
     Raises:
-        InvalidMarkup: It is not well-formed, or declares entities.
+        InvalidMarkup: It is not well-formed, or it declares entities.
     """
     if document.startswith(_BYTE_ORDER_MARK):
         rest = xml_items(document.removeprefix(_BYTE_ORDER_MARK), ignore_tags)
         return [Item(Role.BOUNDARY, _BYTE_ORDER_MARK), *rest]
-    surrogate = _SURROGATE.search(document)
+    surrogate = SURROGATE.search(document)
     if surrogate:
         line_start = document.rfind("\n", 0, surrogate.start()) + 1
         line = document.count("\n", 0, line_start) + 1
-        raise InvalidMarkup("an unpaired surrogate is no character", line, surrogate.start() - line_start + 1)
+        raise InvalidMarkup("an unpaired surrogate is not a character", line, surrogate.start() - line_start + 1)
     reader = _Reader(document, frozenset(ignore_tags))
     return _items(reader.source, reader.elements, reader.events)
 
@@ -99,7 +99,7 @@ class _Reader:
         self.events: list[_Event] = []
         self._ignored = ignored
         self._open: list[int] = []
-        # Without a declaration the document may be a part of one, so it is read as the content of one element.
+        # Without a declaration the document may be a fragment, so it is read as the content of an element.
         self._wrapper = b"" if _PROLOG.match(document) else f"<{_WRAPPER}>".encode()
         self._expat = expat.ParserCreate("utf-8")
         self._expat.StartElementHandler = self._start
@@ -129,7 +129,7 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         parent = self._open[-1] if self._open else -1
-        around = self.elements[parent] if self._open else _Element("", -1, False, False)
+        around = self.elements[parent] if self._open else _Element("", -1, is_kept=False, keeps_space=False)
         around.num_children += 1
         is_kept = around.is_kept or bool(self._ignored & {name, name.rpartition(":")[2]})
         is_kept = is_kept or attributes.get("translate", attributes.get("its:translate")) == "no"
@@ -170,7 +170,7 @@ def _items(source: bytes, elements: Sequence[_Element], events: Sequence[_Event]
         verbatim = source[event.start : stop].decode()
         inline = event.element >= 0 and is_inline[event.element]
         if not verbatim:
-            pass  # the end of <a/>, or the element that is wrapped around a part of a document
+            pass  # the end of <a/>, or the element around a fragment
         elif kept or event.kind == "start_cdata":
             shown = " ".join("".join(part.text for part in events[index:end]).split())
             items.append(_kept(verbatim, shown, inline or not kept))
@@ -204,7 +204,7 @@ def _inline(elements: Sequence[_Element]) -> list[bool]:
 
 
 def _after(events: Sequence[_Event], start: int, kind: str) -> int:
-    """The index after the event that ends what begins at ``start``, in the same element."""
+    """The index after the next event of a kind in the same element."""
     element = events[start].element
     return next(
         index + 1
@@ -214,7 +214,7 @@ def _after(events: Sequence[_Event], start: int, kind: str) -> int:
 
 
 def _after_text(source: bytes, events: Sequence[_Event], start: int) -> int:
-    """The index after the text that begins at ``start``; character references are texts of their own."""
+    """The index after the text that begins at ``start``; each character reference is a separate text."""
     end = start + 1
     if not source.startswith(b"&", events[start].start):
         while end < len(events) and events[end].kind == "text" and not source.startswith(b"&", events[end].start):

@@ -75,7 +75,7 @@ inline Asked sentence(Bytes& in, const FuzzedModel& model, const Choice& c, int6
   r.num_hypotheses = in.between(1, c.width);
   r.return_scores = in.flag();
   r.return_search = in.flag();
-  for (int32_t token : tokens(in, in.flag() ? in.between(0, 16) : 0, model.vocab()))  // MAX_ONCE_IDS
+  for (int32_t token : tokens(in, in.flag() ? in.between(0, 16) : 0, model.vocab()))  // MAX_REQUIRED_IDS
     if (std::find(a.once.begin(), a.once.end(), token) == a.once.end()) a.once.push_back(token);
   r.num_once = (int32_t)a.once.size();
   return a;

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from model.importing.importer import import_checkpoint
-from model.text.tokenizer import TextTokenizer
+from model.text.tokenizer import Tokenizer
 from model.translator import Translator
 from tests.model.importing.checkpoints import HARD_TEXTS, make_m2m100, make_marian, quiet, sentences
 
 TEXTS = [*HARD_TEXTS, *sentences(200, seed=9)]
 
 
-def imported(folder: Path) -> TextTokenizer:
+def imported(folder: Path) -> Tokenizer:
     import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
     return Translator.load(folder / "bundle.pt").bundle.tokenizer
 
@@ -33,20 +33,20 @@ def has_language_token(text: str) -> bool:
 
 
 @pytest.fixture(scope="module", params=["one pair", "separate vocabularies", "multilingual"])
-def marian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TextTokenizer, Any]:
+def marian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, Any]:
     folder = tmp_path_factory.mktemp("marian")
     make_marian(folder, separate=request.param.startswith("separate"), multilingual=request.param == "multilingual")
     return imported(folder), theirs("MarianTokenizer", folder)
 
 
-def test_marian_source_ids_are_those_of_transformers(marian: tuple[TextTokenizer, Any]) -> None:
+def test_marian_source_ids_are_those_of_transformers(marian: tuple[Tokenizer, Any]) -> None:
     ours, original = marian
     for text in TEXTS:
         if not has_language_token(text):
             assert ours.encode(text, "none") == original(text)["input_ids"], text
 
 
-def test_marian_target_ids_and_texts_are_those_of_transformers(marian: tuple[TextTokenizer, Any]) -> None:
+def test_marian_target_ids_and_texts_are_those_of_transformers(marian: tuple[Tokenizer, Any]) -> None:
     ours, original = marian
     for text in TEXTS:
         if has_language_token(text):

@@ -7,7 +7,7 @@ import pytest
 from model.errors import UnsupportedFormality
 from model.text.glossary import GlossaryTerm
 from model.text.symbols import Span, Symbol
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.options import TranslationOptions
@@ -20,7 +20,7 @@ TEXT = [
     "Good morning, friend!",
     "SEE THE OLD DOG, HUND!",
 ] * 3
-TOKENIZER: Tokenizer = learn_tokenizer(TEXT * 3, 365, ["de", "en"], reserve_symbols=True, normalisation="nfc")
+TOKENIZER: VersoTokenizer = learn_tokenizer(TEXT * 3, 365, ["de", "en"], reserve_symbols=True, normalisation="nfc")
 ALL = Capabilities(placeholders=16, formality=("de",), glossary=True)
 PAIR = ("en", "de")
 
@@ -55,13 +55,13 @@ def test_a_plain_sentence_is_encoded_by_the_tokenizer_alone() -> None:
 def test_words_that_the_model_does_not_know_become_placeholders() -> None:
     sentence = read("the 猫 sees 😀.")
     assert pieces(sentence).replace(" ", "") == "<2de>the<ph0>sees<ph1>.</s>"
-    assert [TOKENIZER.pieces([token_id]) for token_id in sentence.once_ids] == [["<ph0>"], ["<ph1>"]]
+    assert [TOKENIZER.pieces([token_id]) for token_id in sentence.required_ids] == [["<ph0>"], ["<ph1>"]]
 
 
 def test_for_a_model_without_placeholders_spans_are_taken_out() -> None:
     sentence = read("the 😀 cat.", capabilities=Capabilities())
     assert sentence.token_ids == TOKENIZER.encode("the cat.", "de")
-    assert (sentence.protected, sentence.once_ids) == (((4, 5),), ())
+    assert (sentence.protected, sentence.required_ids) == (((4, 5),), ())
     assert read("the 猫.", capabilities=Capabilities()).protected == ((4, 5),)
 
 
@@ -74,7 +74,7 @@ def test_spans_beyond_the_number_of_placeholders_are_taken_out() -> None:
     text = "see" + " {x}" * 20 + " dog"
     sentence = read(text)
     assert pieces(sentence).replace(" ", "") == "<2de>see" + "".join(f"<ph{k}>" for k in range(16)) + "dog</s>"
-    assert (len(sentence.protected), len(sentence.once_ids)) == (20, 16)
+    assert (len(sentence.protected), len(sentence.required_ids)) == (20, 16)
     spans = reader().source_offsets(sentence)
     assert text[slice(*spans[17])] == "{x}", "the last placeholder"
     assert text[spans[-4][0] : spans[-2][1]].endswith("dog")
@@ -157,7 +157,7 @@ def test_a_translation_begins_with_a_capital_as_its_source_does(text: str, folds
 def test_a_word_behind_a_protected_span_keeps_its_small_letter() -> None:
     text = "See 猫 the dog."
     sentence = read(text, fold_capitals=True)
-    answer = [sentence.once_ids[0], *TOKENIZER.encode_target("see the dog")[:-1]]
+    answer = [sentence.required_ids[0], *TOKENIZER.encode_target("see the dog")[:-1]]
     assert WRITER.write(sentence, answer) == "猫 see the dog"
 
 
@@ -168,13 +168,13 @@ def test_capitals_are_judged_and_folded_outside_of_protected_spans(span: str) ->
     assert sentence.in_capitals
     assert pieces(sentence).replace(" ", "") == "<2de>See<ph0>theolddog</s>"
     answer = TOKENIZER.encode_target("Hund")[:-1]
-    assert WRITER.write(sentence, [*answer, sentence.once_ids[0]]) == f"HUND {span}"
+    assert WRITER.write(sentence, [*answer, sentence.required_ids[0]]) == f"HUND {span}"
 
 
 def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> None:
     text = "the 猫 sees 😀."
     sentence = read(text)
-    first, second = sentence.once_ids
+    first, second = sentence.required_ids
     token_ids = TOKENIZER.encode_target_parts([Symbol("<ph1>"), " sieht ", Symbol("<ph0>"), "."])[:-1]
     assert {first, second} <= set(token_ids)
     found = WRITER.write_with_offsets(sentence, token_ids, None, [])
@@ -194,7 +194,7 @@ def test_repeated_punctuation_at_the_end_comes_back() -> None:
 def test_what_a_source_vocabulary_knows_is_translated_although_targets_never_hold_it() -> None:
     sources = learn_tokenizer(["abc cab bca"] * 3, 266, ["de"], normalisation="nfc")
     targets = learn_tokenizer(["xyz zyx"] * 3, 265, [], normalisation="nfc")
-    apart = Tokenizer(sources.model_proto, targets.model_proto)
+    apart = VersoTokenizer(sources.model_proto, targets.model_proto)
     assert SentenceReader(apart, Capabilities(), fold_capitals=False).protected_spans("abc cab", "auto") == []
 
 

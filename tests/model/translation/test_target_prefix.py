@@ -100,7 +100,7 @@ def test_a_placeholder_token_stands_for_the_span_of_a_prefix(told: Translator) -
     options = replace(GREEDY, target_prefix="the {x} dog")
     plan = told.prepare("red cat {x} sees", *told.manifest.pairs[0], options)
     (request,) = plan.pending
-    assert request.prefix_ids.count(request.once_ids[0]) == 1
+    assert request.prefix_ids.count(request.required_ids[0]) == 1
     assert told.pipeline.tokenizer.decode(request.prefix_ids) == "the dog"
 
 
@@ -181,7 +181,7 @@ def test_a_prefix_that_the_model_would_write_differently_is_refused(toy: Transla
 
 
 def test_the_error_names_what_the_model_reads_of_a_prefix_if_that_is_not_all_of_it(toy: Translator) -> None:
-    with pytest.raises(InvalidPrefix, match=re.escape("of which the model reads 'rot ½', and the model would write")):
+    with pytest.raises(InvalidPrefix, match=re.escape("which the model reads as 'rot ½', and the model would write")):
         to_german(toy, "red {x} cat.", "rot {x} ½")
 
 
