@@ -179,7 +179,7 @@ def test_bundles_may_be_loaded_from_the_folders_of_those_listed(tmp_path: Path) 
     write(tmp_path / "two" / "c.pt", "c")
     assert files(models=f"{first},{second}").name_of("c.pt") == "c"
     assert files(model=second).name_of("c.pt") == "c"
-    with pytest.raises(BundleNotFound, match=r"no bundle 'c\.pt'; there are: a\.pt"):
+    with pytest.raises(BundleNotFound, match=r"no bundle 'c\.pt'; available: a\.pt"):
         files(model=first).name_of("c.pt")
 
 
@@ -209,7 +209,7 @@ def test_nothing_may_be_loaded_if_no_folder_is_configured(tmp_path: Path) -> Non
 @pytest.mark.parametrize("file", ["b.pt", "deep/a.pt", ".", "x" * 900, "a.pt/b.pt"])
 def test_a_missing_bundle_is_refused_with_the_existing_ones(tmp_path: Path, file: str) -> None:
     write(tmp_path / "a.pt", "a")
-    with pytest.raises(BundleNotFound, match=r"there are: a\.pt") as refused:
+    with pytest.raises(BundleNotFound, match=r"available: a\.pt") as refused:
         files(models=tmp_path).name_of(file)
     assert len(str(refused.value)) < 400
 
@@ -268,7 +268,7 @@ def test_on_a_gpu_shortlists_are_not_used_and_the_log_says_so(
     with caplog.at_level("WARNING", logger="app.bundles"):
         monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
         BundleFiles(Settings(device="cuda", model=str(only), shortlist="on")).load_configured()
-    assert "on a GPU shortlists are not used" in caplog.text
+    assert "shortlists are not used on a GPU" in caplog.text
 
 
 def test_the_device_that_auto_stands_for_is_logged_once_with_the_reason(
