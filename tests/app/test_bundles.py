@@ -131,7 +131,7 @@ def test_auto_is_built_if_its_bundle_does_not_exist(
 
 
 def test_a_folder_without_bundles_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"VERSO_MODELS is .*: the folder holds no \.pt file"):
+    with pytest.raises(SettingsError, match=r"VERSO_MODELS is .*: the folder has no \.pt file"):
         files(models=tmp_path).load_configured()
     with pytest.raises(SettingsError, match="names no bundle"):
         files(models=" , ").load_configured()
