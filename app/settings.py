@@ -20,13 +20,13 @@ from model.process.files import is_digest
 ENV_PREFIX = "VERSO_"
 
 AUTO = "auto"
-"""As the name of a bundle: the translator that ships. As a bound: the one that is found at the start."""
+"""As the name of a bundle: the shipped translator. As a bound: measured at the start."""
 
 NO_PROXIES = "none"
-"""As the trusted proxies: none."""
+"""Value of ``VERSO_TRUSTED_PROXIES`` that trusts no proxy."""
 
 MIN_TOKEN_CHARACTERS = 16
-"""Shortest token that lets an operator load and unload bundles."""
+"""Fewest characters of the operator's token."""
 
 
 def _digest(value: str | None) -> str | None:
@@ -35,15 +35,21 @@ def _digest(value: str | None) -> str | None:
     return value
 
 
+def _device(value: str) -> str:
+    if re.fullmatch(r"auto|cpu|cuda(:\d+)?", value) is None:
+        raise ValueError("must be auto, cpu, cuda or cuda:N")
+    return value
+
+
 def _isa(value: str) -> str:
     if value not in (AUTO, *SET_NAMES):
-        raise ValueError(f"is {value!r} and must be one of {', '.join((AUTO, *SET_NAMES))}")
+        raise ValueError(f"must be one of {', '.join((AUTO, *SET_NAMES))}")
     return value
 
 
 def _root_path(value: str) -> str:
     if value and (not value.startswith("/") or value.endswith("/")):
-        raise ValueError("must start with / and not end with one")
+        raise ValueError("must start with / and not end with /")
     return value
 
 
@@ -98,14 +104,14 @@ def _token(value: SecretStr | None) -> SecretStr | None:
         if len(token) < MIN_TOKEN_CHARACTERS:
             raise ValueError(f"must have at least {MIN_TOKEN_CHARACTERS} characters")
         if not all("!" <= character <= "~" for character in token):
-            raise ValueError("must be of visible ASCII characters, so that it fits a header")
+            raise ValueError("must consist of visible ASCII characters, as it is sent in a header")
     return value
 
 
 class Settings(BaseSettings):
-    """Read once, from ``VERSO_*``, by :func:`load_settings`, and handed to ``create_app``.
+    """The settings, which :func:`load_settings` reads from ``VERSO_*`` once, and ``create_app`` receives.
 
-    Made directly, it has the values given and the defaults, whatever the environment of the process holds.
+    The constructor uses its arguments and the defaults, and ignores the environment.
     """
 
     model_config = SettingsConfigDict(
@@ -115,7 +121,7 @@ class Settings(BaseSettings):
         use_attribute_docstrings=True,
         extra="forbid",
         protected_namespaces=(),
-        hide_input_in_errors=True,  # one of them is a secret
+        hide_input_in_errors=True,  # it may be a secret
     )
 
     host: str = Field(default="127.0.0.1", min_length=1)
@@ -134,16 +140,16 @@ class Settings(BaseSettings):
     """Several bundles: a folder (every .pt and .verso file), or files, auto and hf:OWNER/NAME, separated by commas."""
 
     auto_bundle: Path | None = None
-    """An existing bundle that auto stands for, as in the container; built on first use unless set."""
+    """An existing bundle to use for auto, as in the container; built on first use unless set."""
 
     model_sha256: Annotated[str | None, AfterValidator(_digest)] = None
     """SHA-256 of the bundle; another file is refused before any of it runs."""
 
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    device: Annotated[str, AfterValidator(_device)] = AUTO
     """Where the model runs: auto (a GPU that torch can use, or the CPU), cpu, cuda or cuda:N."""
 
     threads: int | None = Field(default=None, ge=1, le=1024)
-    """CPU threads of the model; all that this process may use unless set, and never more."""
+    """CPU threads of the model; by default all that this process may use, which is also the most."""
 
     native: Literal["auto", "off"] = "auto"
     """The compiled decoder: auto (where CPU, compiler and model allow it) or off (torch decodes)."""
@@ -232,8 +238,8 @@ class Settings(BaseSettings):
     """Seconds that an idle connection stays open."""
 
     client_timeout_s: float = Field(default=30.0, ge=1, le=86_400)
-    """Seconds a client may send nothing of its request, or less than 10,000 bytes a second (408), or accept nothing of
-    its answer."""
+    """Seconds in which a client may send nothing of its request, or fewer than 10,000 bytes a second (408), or receive
+    nothing of its answer."""
 
     admin_token: Annotated[SecretStr | None, AfterValidator(_token)] = None
     """Secret of 16 characters or more that lets its bearer load and unload bundles, whether keys are on or not."""
@@ -265,7 +271,7 @@ class Settings(BaseSettings):
     """Lowest level of the log lines that are written."""
 
     @model_validator(mode="after")
-    def _relations_hold(self) -> Self:
+    def _check_relations(self) -> Self:
         if self.models is not None and self.model != AUTO:
             raise ValueError(
                 f"{ENV_PREFIX}MODEL is {self.model!r} and {ENV_PREFIX}MODELS is {self.models!r}: set one of them"
@@ -289,12 +295,12 @@ class Settings(BaseSettings):
 
     @property
     def documents_per_key(self) -> int:
-        """Most documents of one key kept at a time."""
+        """Most documents of one key stored at a time."""
         return self.max_documents_per_key or max(1, self.max_documents // 5)
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names in the header ``Host`` that are answered, as :class:`app.http.origins.OriginGuard` takes them."""
+        """Names in the header ``Host`` that are answered, for :class:`app.http.origins.OriginGuard`."""
         return _listed(self.allowed_hosts)
 
     @property
@@ -311,15 +317,15 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values only from the constructor: :func:`load_settings` is the one reader of the environment."""
+        """Use only the constructor's arguments: :func:`load_settings` reads the environment."""
         return (init_settings,)
 
 
 class _Variables(EnvSettingsSource):
-    """Reads the variables it is given instead of those of the process.
+    """Reads given variables instead of those of the process.
 
     Args:
-        environ: The variables; names are compared as they are written.
+        environ: The variables; their names are case-sensitive.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -329,15 +335,15 @@ class _Variables(EnvSettingsSource):
 
 
 SECRETS = frozenset({"admin_token"})
-"""Settings whose value is never repeated."""
+"""Settings whose value is never shown."""
 
 
 def shown(name: str, value: Any) -> Any:
-    """The value of a setting, as it may be shown: a URL without the name and the password in it.
+    """The value of a setting for messages: a URL without its user name and password.
 
     Args:
         name: The setting.
-        value: What was given.
+        value: Its value.
     """
     if name != "otlp_endpoint" or not isinstance(value, str):
         return value
@@ -371,17 +377,17 @@ def _is_ours(variable: str, value: str) -> bool:
 
 
 def _unknown(variable: str) -> str:
-    """That there is no such setting, and the name that was probably meant."""
+    """The error of an unknown setting, with the most similar name."""
     near = difflib.get_close_matches(variable.removeprefix(ENV_PREFIX).lower(), Settings.model_fields, n=1)
-    hint = f" Did you mean {ENV_PREFIX}{near[0].upper()}?" if near else " See python -m app --help."
+    hint = f" Did you mean {ENV_PREFIX}{near[0].upper()}?" if near else " See verso serve --help."
     return f"There is no setting {variable}.{hint}"
 
 
 def _sentence(problem: Any) -> str:
-    """One finding of pydantic, with the variable, its value unless it is a secret, and the bound."""
+    """An error of pydantic with the variable, its value unless it is a secret, and the bound."""
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if not problem["loc"]:
         return message
     name = str(problem["loc"][0])
-    given = "" if name in SECRETS else f" is {shown(name, problem['input'])!r}"
-    return f"{ENV_PREFIX}{name.upper()}{given}: {message[0].lower()}{message[1:]}"
+    value = "" if name in SECRETS else f" is {shown(name, problem['input'])!r}"
+    return f"{ENV_PREFIX}{name.upper()}{value}: {message[0].lower()}{message[1:]}"

@@ -1,4 +1,4 @@
-"""A pool of threads that does not depend on starting more of them."""
+"""A thread pool that works if the system starts no further thread."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ logger = logging.getLogger("app.threads")
 
 
 class SteadyPool(ThreadPoolExecutor):
-    """Does with the threads it has what it was given, when the system starts no more.
+    """A thread pool that continues with its threads if the system starts no further one.
 
-    The base class raises an error then, and yet does the work later. Here work waits for a thread of the pool, and is
-    refused, for good, if there is none.
+    The base class raises an error then, but still does the work later. Here the work waits for an existing thread, and
+    is refused and removed if there is none.
     """
 
     def _adjust_thread_count(self) -> None:  # of the base class; called by submit(), which has just queued something

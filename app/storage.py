@@ -1,4 +1,4 @@
-"""Private files and folders, and the errors that clients get when a disk fails."""
+"""Private files and folders, and the errors for clients when a disk fails."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it, for the process's user only; one that is there stays as it is.
+    """Create a folder and its parents with access for this user only; existing folders stay as they are.
 
     Args:
         folder: The folder.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     for parent in (*reversed(folder.parents), folder):
         parent.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_private(file: Path, *, make: bool = True) -> None:
-    """Make a file for the process's user only, or take it from others: SQLite's own files then get the same mode.
+    """Restrict a file to this user, creating it if needed: SQLite's journals then have the same mode.
 
     Args:
         file: The file.
-        make: Whether the file is made if there is none.
+        make: Whether to create a missing file.
 
     Raises:
-        FileNotFoundError: There is none, and none is to be made.
-        OSError: It cannot be made or written.
+        FileNotFoundError: It is missing and not created.
+        OSError: It cannot be created or written.
     """
     os.close(os.open(file, os.O_RDWR | (os.O_CREAT if make else 0), 0o600))
-    if file.stat().st_mode & 0o007:  # of an earlier release; a file that is shared with a group stays so
+    if file.stat().st_mode & 0o007:  # of an earlier release; access of a group is kept
         with contextlib.suppress(PermissionError):
             file.chmod(0o600)
 
@@ -58,20 +58,20 @@ def open_database(
     added_columns: Mapping[str, Mapping[str, str]] | None = None,
     timeout_s: float = 5.0,
 ) -> sqlite3.Connection:
-    """Open an SQLite database with its tables, for the process's user only. One thread at a time may use it.
+    """Open an SQLite database with its tables, for this user only. One thread at a time may use it.
 
     Args:
-        file: The file, in a folder that is made if needed; None for a database in memory.
-        schema: Makes the tables that do not exist.
-        pragmas: Set before the tables are made.
+        file: The file, in a folder that is created if needed; None for a database in memory.
+        schema: Creates missing tables.
+        pragmas: Set before the tables are created.
         added_columns: By table, the columns that a file of an earlier release may lack, with their declarations.
         timeout_s: Seconds for which a statement waits for other processes.
 
     Raises:
-        OSError: The folder or the file cannot be made.
+        OSError: The folder or the file cannot be created.
         sqlite3.Error: The database cannot be read or written, or another process has locked it.
     """
-    # Imported here: a service that stores nothing works without SQLite.
+    # Imported here: a service that stores nothing does not need SQLite.
     import sqlite3
 
     if file is not None:
@@ -93,14 +93,14 @@ def open_database(
 
 
 def check_data_folder(folder: Path, *, make: bool) -> None:
-    """Whether the folder of ``VERSO_DATA_DIR`` can be used. A full disk is no error: translation needs no disk.
+    """Check that the folder of ``VERSO_DATA_DIR`` can be written. A full disk is no error: translation needs no disk.
 
     Args:
         folder: The folder.
-        make: Whether to make the folder if it is not there; else the folder that it would be made in is checked.
+        make: Whether to create a missing folder; otherwise its closest existing parent is checked.
 
     Raises:
-        SettingsError: The folder cannot be made or written.
+        SettingsError: The folder cannot be created or written.
     """
     try:
         if make:
@@ -110,7 +110,7 @@ def check_data_folder(folder: Path, *, make: bool) -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise SettingsError(
-                f"VERSO_DATA_DIR: nothing can be kept in {folder} ({error.strerror}); name a folder that this user may "
+                f"VERSO_DATA_DIR: {folder} cannot be written ({error.strerror}); name a folder that this user may "
                 "write, or unset it."
             ) from error
 
@@ -119,16 +119,16 @@ def check_data_folder(folder: Path, *, make: bool) -> None:
 def storage_errors(
     full: type[ServiceError] = StorageFull, unavailable: type[ServiceError] = StorageUnavailable
 ) -> Iterator[None]:
-    """Turn errors of the file system and of SQLite into those that a client is answered with; log the reason.
+    """Convert errors of the file system and of SQLite to errors for clients; log the reason.
 
-    A file that is not there is no fault of the disk. SQLite's messages have no value of a row.
+    A missing file is no fault of the disk. SQLite's messages contain no values of rows.
 
     Args:
-        full: Raised if there is no room left on the disk.
-        unavailable: Raised if it cannot be read or written.
+        full: Raised if the disk is full.
+        unavailable: Raised if the disk cannot be read or written.
 
     Raises:
-        ServiceError: One of them.
+        ServiceError: One of these.
     """
     try:
         yield

@@ -8,10 +8,10 @@ _IPV6_NETWORK_BITS = 64
 
 
 def subscriber_of(host: str) -> str:
-    """Who stands behind an address: of IPv6 the network of a subscriber, who has all addresses of it.
+    """Identifies the subscriber of an address: for IPv6 by its network, as a subscriber has all addresses of one.
 
     Args:
-        host: The address, or whatever stands for one.
+        host: The address, or another name of the client.
     """
     try:
         address = ipaddress.ip_address(host)

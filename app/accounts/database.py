@@ -1,4 +1,4 @@
-"""The SQLite file of keys and usage, which several processes may use at a time."""
+"""The SQLite file of keys and usage, which several processes may use at the same time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from app.errors import SettingsError
 from app.storage import make_private, make_private_folder
 
 VERSION = 1
-"""Version of the tables. A file with a higher one was made by a later release and is refused."""
+"""Version of the tables. A file of a higher version comes from a later release and is refused."""
 
 BUSY_S = 5.0
-"""Seconds for which a process waits for another one that writes."""
+"""Seconds to wait for another process that writes."""
 
 READ_BUSY_S = 0.05
-"""Seconds for which the event loop waits to read: only while another process opens, repairs or ends the file."""
+"""Seconds for which the event loop waits to read: only while another process opens, repairs or closes the file."""
 
 APPLICATION = 0x56657273
-"""What SQLite's ``application_id`` is in a file of keys: "Vers" in ASCII."""
+"""SQLite's ``application_id`` of a file of keys: "Vers" in ASCII."""
 
 _PAUSE_S = 0.05
 
@@ -46,14 +46,14 @@ COMMIT;
 
 
 def connect(path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> sqlite3.Connection:
-    """Open the file, which is readable by its owner only.
+    """Open the file with access for this user only.
 
     The connection is in autocommit mode: transactions begin with ``BEGIN``. One thread at a time may use it.
 
     Args:
         path: The file.
-        busy_s: Seconds for which it waits for other processes once it is open.
-        make: Whether the file is made if there is none.
+        busy_s: Seconds to wait for other processes once it is open.
+        make: Whether to create a missing file.
 
     Raises:
         SettingsError: It cannot be used.
@@ -64,17 +64,19 @@ def connect(path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> sqlite3
         make_private(path, make=make)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         if _is_foreign(connection):
-            raise SettingsError(f"VERSO_KEYS_DB: {path} is a database of something else than keys; name another file.")
+            raise SettingsError(f"VERSO_KEYS_DB: {path} is a database of another program; name another file.")
         _write_ahead(connection)
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            raise SettingsError(f"VERSO_KEYS_DB: {path} was made by a later release (version {version}).")
+            raise SettingsError(
+                f"VERSO_KEYS_DB: {path} has version {version} of a later release; the limit is {VERSION}."
+            )
         if version < VERSION:
             connection.executescript(_SCHEMA)
         connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
     except FileNotFoundError as error:
         raise SettingsError(
-            f"VERSO_KEYS_DB: there is no file {path}. Correct the path, or make the file and a first key with "
+            f"VERSO_KEYS_DB: there is no file {path}. Correct the path, or create the file and a first key with "
             f"VERSO_KEYS_DB={path} verso keys create NAME."
         ) from error
     except (OSError, sqlite3.Error) as error:
@@ -83,8 +85,8 @@ def connect(path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> sqlite3
 
 
 def _is_foreign(connection: sqlite3.Connection) -> bool:
-    """Whether the file has tables, and another program made them."""
-    connection.execute("BEGIN")  # another process may be making the tables
+    """Whether the file has tables of another program."""
+    connection.execute("BEGIN")  # another process may be creating the tables
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (num_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     connection.execute("COMMIT")

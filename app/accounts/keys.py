@@ -1,4 +1,4 @@
-"""A key: what its holder may do, and how it is written, recognised and stored."""
+"""A key, its scopes and limits, and its token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.engine.caller import Priority
 from app.errors import ScopeMissing
 
 Scope = Literal["translate", "attention", "documents", "admin"]
-"""What a key lets its holder use."""
+"""A group of routes that a key gives access to."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """All scopes, in the order in which they are listed."""
@@ -27,15 +27,15 @@ class Key:
 
     Args:
         id: Its public part, which lists, logs and usage show.
-        name: What the operator calls it.
-        scopes: What it lets its holder use.
-        created_at: When it was made, in seconds since 1970.
+        name: Its name for the operator.
+        scopes: Its scopes.
+        created_at: When it was created, in seconds since 1970.
         expires_at: When it expires, or None for never.
         revoked_at: When it was revoked, or None.
         characters_per_month: Most characters in a calendar month (UTC), or None.
         requests_per_minute: Most requests in a minute, or None.
         concurrent_sentences: Most sentences in translation at a time, or None.
-        priority: Whose sentences go first.
+        priority: The priority of its sentences.
     """
 
     id: str
@@ -50,7 +50,7 @@ class Key:
     priority: Priority = Priority.INTERACTIVE
 
     def why_unusable(self, now: float) -> str | None:
-        """Why the key cannot be used, or None if it can.
+        """``revoked`` or ``expired``, or None if the key can be used.
 
         Args:
             now: Seconds since 1970.
@@ -60,13 +60,13 @@ class Key:
         return "expired" if self.expires_at is not None and self.expires_at <= now else None
 
     def require(self, scope: Scope) -> None:
-        """Refuse what the key does not let its holder use.
+        """Check that the key has a scope.
 
         Args:
-            scope: What is used.
+            scope: The scope.
 
         Raises:
-            ScopeMissing: The key has not this scope.
+            ScopeMissing: The key lacks it.
         """
         if scope not in self.scopes:
             raise ScopeMissing(scope, self.scopes)
@@ -74,7 +74,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Token:
-    """What the holder of a key sends: ``verso_ID_SECRET``.
+    """The token that the holder of a key sends: ``verso_ID_SECRET``.
 
     Args:
         id: The id of the key.
@@ -85,7 +85,7 @@ class Token:
     secret: str
 
     def __repr__(self) -> str:
-        """The token without its secret, so that no message can have it."""
+        """The token without its secret, which must not appear in messages."""
         return f"Token({self.id!r})"
 
     @property
@@ -95,7 +95,7 @@ class Token:
 
     @property
     def digest(self) -> bytes:
-        """What is stored instead of the secret.
+        """The digest that is stored instead of the secret.
 
         A single SHA-256 is enough: slow hashes make guessing expensive, and 256 random bits cannot be guessed.
         """
@@ -108,17 +108,17 @@ def new_token() -> Token:
 
 
 def parse_token(text: str) -> Token | None:
-    """What was sent as a token, or None if it cannot be one.
+    """Parse a token; None if the text is not a token.
 
     Args:
-        text: Anything.
+        text: Any text.
     """
     match = _TOKEN.fullmatch(text)
     return None if match is None else Token(match[1], match[2])
 
 
 def is_token_of(token: Token, digest: bytes | None) -> bool:
-    """Whether a token has a stored digest. The time it takes says nothing about either of them.
+    """Whether a token has a stored digest. The time does not depend on either of them.
 
     Args:
         token: The token.

@@ -1,4 +1,4 @@
-"""Limits that hold in one process and are forgotten with it: requests a minute, sentences at a time."""
+"""Limits of one process, kept in memory: requests a minute, sentences at a time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from cachetools import LRUCache
 from app.errors import ConcurrencyExceeded, LimitExceeded
 
 WINDOW_S = 60.0
-"""The minute of "requests a minute"."""
+"""Seconds to which a limit of requests applies."""
 
 MAX_CALLERS = 100_000
-"""Callers that are remembered; the one that was longest without a request is forgotten."""
+"""Most callers that are remembered; the least recent one is dropped."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What a caller may still send after a request.
+    """A caller's remaining requests.
 
     Args:
         limit: Requests a minute.
         remaining: Requests that may follow at once.
-        reset_s: Seconds until all of them may.
-        retry_after_s: Seconds until this request may be sent again, or None if it was within the limit.
+        reset_s: Seconds until the full limit is available again.
+        retry_after_s: Seconds until this request may be repeated; None if it was within the limit.
     """
 
     limit: int
@@ -38,27 +38,27 @@ class Rate:
 class RequestRates:
     """Counts the requests of callers, by the generic cell rate algorithm (ITU-T I.371): one number for each caller.
 
-    A caller may send its whole minute at once, and then one request whenever a request's share of a minute is over.
+    A caller may send the requests of a minute at once, and then one request per interval.
 
     Args:
-        clock: Seconds that never run backwards.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._full_at: LRUCache[str, float] = LRUCache(MAX_CALLERS)  # when a caller may send its whole minute again
+        self._full_at: LRUCache[str, float] = LRUCache(MAX_CALLERS)  # when a caller has its full limit again
 
     def take(self, caller: str, limit: int, *, counts: bool = True) -> Rate:
         """Count a request; one that is refused does not count.
 
         Args:
-            caller: Who sends it.
+            caller: Identifies the caller.
             limit: Requests a minute.
             counts: Whether it counts if it is within the limit.
         """
         now, interval_s = self._clock(), WINDOW_S / limit
         used_s = max(self._full_at.get(caller, now) - now, 0.0)
-        # A millionth of a request is forgiven: sums of intervals are not exact.
+        # Allow for rounding: sums of intervals are not exact.
         wait_s = used_s + interval_s - WINDOW_S
         if wait_s > interval_s * 1e-6:
             return Rate(limit, 0, used_s, wait_s)
@@ -85,7 +85,7 @@ class RunningSentences:
 
         Raises:
             LimitExceeded: The request alone has more.
-            ConcurrencyExceeded: With those that are running there would be more.
+            ConcurrencyExceeded: It has more together with those that are running.
         """
         if num_sentences > bound:
             raise LimitExceeded("text", num_sentences, bound, "sentences of this key at a time")

@@ -25,12 +25,12 @@ from app.steady_pool import SteadyPool
 from app.storage import storage_errors
 
 LEASE_MARGIN_S = 60.0
-"""Seconds beyond the longest request after which a reservation of a dead process lapses."""
+"""Seconds after the longest request at which the reservation of a dead process lapses."""
 
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
 
 _database_errors = partial(storage_errors, AccountsUnavailable, AccountsUnavailable)
-"""What is answered if the database cannot be used, for whatever reason."""
+"""Converts every error of the database to ``AccountsUnavailable``."""
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -40,12 +40,12 @@ class Accounts:
     """Keys, limits and usage of one process. Its methods belong to the event loop.
 
     Args:
-        keys_db: The file of the keys, which must be there; None if callers need none.
-        allows_anonymous: Whether callers without a key are served although there are keys.
+        keys_db: The file of the keys, which must exist; None if callers need no key.
+        allows_anonymous: Whether callers without a key are served if there are keys.
         address_requests_per_minute: Most requests a minute from one address without a key, or None.
         longest_request_s: Seconds that a request may take.
         clock: Seconds since 1970, for expiry and months.
-        steady_clock: Seconds that never run backwards, for requests a minute.
+        steady_clock: A monotonic clock, in seconds, for requests a minute.
 
     Raises:
         SettingsError: The file cannot be used.
@@ -82,26 +82,26 @@ class Accounts:
 
     @property
     def needs_key(self) -> bool:
-        """Whether there are no callers without a key."""
+        """Whether every caller needs a key."""
         return not self._allows_anonymous
 
     def close(self) -> None:
-        """Write what is to be written, and close the file."""
+        """Finish writing, and close the file."""
         self._writer.shutdown()
         for store in (self._keys, self._usage):
             if store is not None:
                 store.close()
 
     def identify(self, token: str | None, *, needs_key: bool = False) -> Key | None:
-        """The key of a caller; None for one without a key, where there may be some.
+        """The key of a caller; None for a caller without a key, if these are allowed.
 
         Args:
-            token: What the caller sent as a key, or None for nothing.
-            needs_key: Whether a key is needed here in any case.
+            token: The key in the request, or None.
+            needs_key: Whether this route needs a key in any case.
 
         Raises:
-            KeyRequired: There is no key.
-            InvalidKey: The key is wrong, expired or revoked.
+            KeyRequired: The request has no key.
+            InvalidKey: The key is unknown, expired or revoked.
             AccountsUnavailable: The file cannot be read.
         """
         if self._keys is None:
@@ -112,7 +112,7 @@ class Accounts:
             return None
         parsed = parse_token(token)
         with _database_errors():
-            # Read from memory in microseconds, so that a key is revoked at once for every process.
+            # Read each time, in microseconds, so that a revocation applies at once in every process.
             key = None if parsed is None else self._keys.find(parsed)
         if key is None:
             raise InvalidKey("unknown")
@@ -125,7 +125,7 @@ class Accounts:
 
         Args:
             key: The caller's key, or None.
-            address: The caller's address, which counts without a key.
+            address: The caller's address, which identifies a caller without a key.
         """
         limit = self._address_limit if key is None else key.requests_per_minute
         if limit is None:
@@ -133,7 +133,7 @@ class Accounts:
         return self._rates.take(f"address {subscriber_of(address)}" if key is None else key.id, limit)
 
     async def usage_of(self, key: Key) -> Usage:
-        """What a key has used in this month.
+        """The usage of a key in this month.
 
         Raises:
             AccountsUnavailable: The file cannot be read.
@@ -142,15 +142,15 @@ class Accounts:
         return await self.write(self._usage.of, key.id, month_of(self._clock()))
 
     def charge(self, key: Key, idempotency_key: str | None, fingerprint: bytes) -> RequestCharge:
-        """How a request with a key is counted.
+        """A context that counts a request with a key.
 
         Args:
             key: The key.
-            idempotency_key: The client's id of the request, or None.
-            fingerprint: A digest of what is asked for; not used without the id.
+            idempotency_key: The request's ``Idempotency-Key``, or None.
+            fingerprint: A digest of the request; not used without ``idempotency_key``.
 
         Raises:
-            InvalidIdempotencyKey: The id is malformed.
+            InvalidIdempotencyKey: It is malformed.
         """
         assert self._usage is not None, "there is a key"
         if idempotency_key is not None and _IDEMPOTENCY_KEY.fullmatch(idempotency_key) is None:
@@ -168,7 +168,7 @@ class Accounts:
     async def write(
         self, function: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
     ) -> _Result:
-        """Call a function of the usage on its thread; it runs to its end even if the caller is cancelled.
+        """Call a function of the usage store on its thread; it completes even if the caller is cancelled.
 
         Raises:
             AccountsUnavailable: The file cannot be used.
@@ -177,10 +177,10 @@ class Accounts:
             return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **kwargs))
 
     async def settle(self, charge: Charge, characters: int) -> None:
-        """Count a request, on the disk when this returns.
+        """Count a request; the count is on the disk when this returns.
 
-        Requests that are answered while the disk is waited for are counted together by the next commit, so that a slow
-        disk delays answers, and does not limit how many there are.
+        Requests that are answered during a commit are counted together by the next one, so that a slow disk delays
+        answers but does not limit their number.
 
         Args:
             charge: The request.
@@ -201,7 +201,7 @@ class Accounts:
             await self.write(self._usage.settle_all, answered, self._clock())
 
     def write_soon(self, function: Callable[[], None]) -> None:
-        """Call a function of the usage on its thread without waiting; if it fails, that is logged.
+        """Call a function of the usage store on its thread without waiting; a failure is logged.
 
         Args:
             function: The function.
@@ -215,9 +215,9 @@ class Accounts:
 
 
 class RequestCharge:
-    """Counts one request, as an asynchronous context: when it ends without an error, the request is counted.
+    """An asynchronous context that counts a request when it ends without an error.
 
-    It ends before the answer is sent. So every answer that a client gets is counted, and what is not answered is not.
+    It ends before the answer is sent, so exactly the answered requests are counted.
 
     Args:
         accounts: Calls the store.
@@ -238,44 +238,44 @@ class RequestCharge:
         lease_s: float,
     ) -> None:
         self.characters = 0
-        """Characters to count; those reserved, unless fewer were answered."""
+        """Characters to count: those reserved, unless fewer were answered."""
         self._accounts = accounts
         self._usage = usage
         self._charge = charge
         self._quota = quota
         self._clock = clock
         self._lease_s = lease_s
-        self._has_asked = False
+        self._may_have_reserved = False
         self._has_settled = False
-        self._has_reserved = False  # only the thread that writes looks at it: the request may have ended before
+        self._has_reserved = False  # used only on the writer's thread, as the request may end before it reserves
 
     @property
     def request(self) -> str:
-        """What the request and its repetitions have in common; nothing if its client gave it no id."""
+        """Identifies the request and its repetitions; empty without an ``Idempotency-Key``."""
         if not self._charge.is_repeatable:
             return ""
         identity = (self._charge.key, self._charge.id, self._charge.fingerprint)
         return hashlib.sha256(repr(identity).encode()).hexdigest()
 
     async def reserve(self, characters: int) -> None:
-        """Reserve characters before the work begins; what is reserved already stays so.
+        """Reserve characters before the work begins; an existing reservation stays.
 
         Args:
             characters: Their number.
 
         Raises:
-            QuotaExceeded: The month has no room for them.
-            InvalidIdempotencyKey: The client's id is that of another request.
+            QuotaExceeded: They exceed the quota of this month.
+            InvalidIdempotencyKey: The ``Idempotency-Key`` was used for another request.
             AccountsUnavailable: The file cannot be written.
         """
         self.characters = characters
         if self._quota is None and not self._charge.is_repeatable:
             return  # nothing depends on a reservation
-        self._has_asked = True
+        self._may_have_reserved = True
         await self._accounts.write(self._reserve, characters, self._clock())
 
     async def settle(self) -> None:
-        """Count the request now, and not when it ends.
+        """Count the request now instead of at its end.
 
         Raises:
             AccountsUnavailable: It cannot be counted, so it must not be answered.
@@ -288,7 +288,7 @@ class RequestCharge:
             self._has_reserved = self._usage.reserve(self._charge, characters, self._quota, now, self._lease_s)
 
     def _release(self) -> None:
-        if self._has_reserved:  # and not another request with the same id
+        if self._has_reserved:  # this request, and not another one with the same id
             self._usage.release(self._charge)
 
     async def __aenter__(self) -> Self:
@@ -298,7 +298,7 @@ class RequestCharge:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Count the request, or give back what was reserved if there was an error or the client has left.
+        """Count the request, or release its reservation after an error or if the client has left.
 
         Raises:
             AccountsUnavailable: It cannot be counted, so it must not be answered.
@@ -307,5 +307,5 @@ class RequestCharge:
             return
         if kind is None:
             await self.settle()
-        elif self._has_asked:
+        elif self._may_have_reserved:
             self._accounts.write_soon(self._release)

@@ -1,4 +1,4 @@
-"""The keys that exist."""
+"""The store of keys."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _COLUMNS = tuple(field.name for field in fields(Key))
 
 
 class KeyStore:
-    """Keys in a file. Each method is one transaction and takes microseconds to read, milliseconds to write.
+    """Keys in a file. Each method is one transaction; reading takes microseconds, writing milliseconds.
 
     Args:
         path: The file.
-        busy_s: Seconds for which it waits for other processes.
-        make: Whether the file is made if there is none.
+        busy_s: Seconds to wait for other processes.
+        make: Whether to create a missing file.
 
     Raises:
         SettingsError: It cannot be used.
@@ -46,20 +46,20 @@ class KeyStore:
         concurrent_sentences: int | None = None,
         priority: Priority = Priority.INTERACTIVE,
     ) -> tuple[Key, Token]:
-        """Make a key.
+        """Create a key.
 
         Args:
-            name: What the operator calls it.
-            scopes: What it lets its holder use.
+            name: Its name for the operator.
+            scopes: The scopes of its holder.
             now: Seconds since 1970.
             expires_at: When it expires, or None for never.
             characters_per_month: Most characters in a calendar month, or None.
             requests_per_minute: Most requests in a minute, or None.
             concurrent_sentences: Most sentences in translation at a time, or None.
-            priority: Whose sentences go first.
+            priority: The priority of its sentences.
 
         Returns:
-            The key, and the token, which cannot be computed from what is stored.
+            The key, and the token, which cannot be computed from the stored data.
         """
         token = new_token()
         key = Key(
@@ -84,7 +84,7 @@ class KeyStore:
         """The key of a token, or None if the token is wrong.
 
         Args:
-            token: What a caller sent.
+            token: The token of a request.
         """
         row = self._connection.execute("SELECT * FROM keys WHERE id = ?", (token.id,)).fetchone()
         if not is_token_of(token, None if row is None else row["digest"]):
@@ -96,7 +96,7 @@ class KeyStore:
         return [_key(row) for row in self._connection.execute("SELECT * FROM keys ORDER BY created_at, id")]
 
     def revoke(self, id: str, now: float) -> Key | None:
-        """Revoke a key, for all processes at once; it stays in the list.
+        """Revoke a key for all processes at once; it stays in the list.
 
         Args:
             id: Its id.

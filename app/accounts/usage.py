@@ -1,9 +1,9 @@
-"""What keys have used: characters and requests by calendar month, each request counted once.
+"""The usage of keys: characters and requests by calendar month, each request counted once.
 
 A request is *reserved* before its work, *settled* when its answer is ready and before it is sent, or *released* if it
-gets none. Only settling counts, in the transaction that removes the reservation: a process that is killed leaves a
-reservation that counts nothing and lapses. A request with an id of its client stays for a day after it is settled; the
-same request with the same id is then answered again and not counted again.
+is not answered. Only settling counts, in the transaction that removes the reservation: a process that is killed leaves
+a reservation that counts nothing and lapses. A request with an ``Idempotency-Key`` is remembered for a day after it is
+settled; if it is repeated, it is answered again and not counted again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from app.accounts.database import connect
 from app.errors import InvalidIdempotencyKey, QuotaExceeded
 
 REMEMBERED_S = 86_400.0
-"""Seconds for which a request with an id of its client is recognised after it was counted."""
+"""Seconds for which a request with an ``Idempotency-Key`` is remembered after it was counted."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """A request that is to be counted.
+    """A request to count.
 
     Args:
         key: The id of the key.
         id: The id of the request among those of the key.
-        fingerprint: A digest of what was asked for.
+        fingerprint: A digest of the request.
         month: The month that it counts for.
-        is_repeatable: Whether the id is the client's, who may send it again.
+        is_repeatable: Whether the id is an ``Idempotency-Key``, with which the client may repeat the request.
     """
 
     key: str
@@ -43,7 +43,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a key has used in a month.
+    """The usage of a key in a month.
 
     Args:
         key: The id of the key.
@@ -86,12 +86,11 @@ class UsageStore:
             lease_s: Seconds after which the reservation lapses, if it is not settled.
 
         Returns:
-            Whether there is a reservation now that is this request's: another one that was sent with the same id, and
-            is being answered or was counted, keeps its own.
+            Whether this request has a reservation now; False if an attempt with the same id is running or was counted.
 
         Raises:
-            QuotaExceeded: The quota has no room for it, beside what is counted and reserved.
-            InvalidIdempotencyKey: Its id is that of a request for something else.
+            QuotaExceeded: It exceeds the quota, together with what is counted and reserved.
+            InvalidIdempotencyKey: Its id was used for a different request.
         """
         with self._transaction(durable=False) as connection:
             connection.execute("DELETE FROM charges WHERE expires_at <= ?", (now,))
@@ -119,7 +118,7 @@ class UsageStore:
         self.settle_all([(charge, characters)], now)
 
     def settle_all(self, answered: Sequence[tuple[Charge, int]], now: float) -> None:
-        """Count requests, unless they are counted already; they survive a power failure when this returns.
+        """Count requests that are not counted yet; the counts survive a power failure when this returns.
 
         Args:
             answered: Each request with the number of its characters that were answered.
@@ -130,7 +129,7 @@ class UsageStore:
                 self._count(charge, characters, now)
 
     def release(self, charge: Charge) -> None:
-        """Give back what was reserved for a request that is not answered.
+        """Remove the reservation of a request that is not answered.
 
         Args:
             charge: The request.
@@ -139,7 +138,7 @@ class UsageStore:
             self._delete(charge)
 
     def of(self, key: str, month: str) -> Usage:
-        """What a key has used in a month.
+        """The usage of a key in a month.
 
         Args:
             key: Its id.
@@ -151,7 +150,7 @@ class UsageStore:
         return Usage(key, month, *(row or ()))
 
     def all(self, month: str | None = None) -> list[Usage]:
-        """What all keys have used.
+        """The usage of all keys.
 
         Args:
             month: Only this month, or None for every month.
@@ -193,10 +192,10 @@ class UsageStore:
 
     @contextlib.contextmanager
     def _transaction(self, durable: bool) -> Iterator[sqlite3.Connection]:
-        """A transaction that no other process writes during.
+        """A transaction during which no other process writes.
 
         Args:
-            durable: Whether it must survive a power failure; a reservation need not, and the disk is not waited for.
+            durable: Whether it must survive a power failure. A reservation need not, so it does not wait for the disk.
         """
         self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         self._connection.execute("BEGIN IMMEDIATE")

@@ -14,14 +14,18 @@ from model.translation.options import TranslationOptions
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
 
 ACTIVE: tuple[Status, ...] = ("queued", "running")
-"""Of documents that are being translated, or will be."""
+"""Statuses of documents that are or will be translated."""
 
 
 OPTIONS = TypeAdapter(TranslationOptions)
-"""How options are stored."""
+"""Converts options to JSON and back."""
 
 KEPT_S = 86_400.0
 """Seconds for which a document is kept after it has ended."""
+
+MAX_ATTEMPTS = 3
+"""How often the same units are translated together by services that end before a unit is finished. The next attempt
+translates each unit alone, and if the service ends again, the unit at which it ended is given up."""
 
 DATABASE = "documents.sqlite3"
 """The file of the tables, in the folder of the documents."""
@@ -32,23 +36,23 @@ class Document:
     """A document to translate.
 
     Args:
-        id: Its id, which only its owner knows.
-        filename: What its owner calls it; shown, and never used as a path.
+        id: Its id, a secret of its owner.
+        filename: Its name at its owner's; shown, and never used as a path.
         source: Its language, in the model's spelling.
         target: The target language.
-        options: How to translate it, as JSON.
-        status: What has become of it.
+        options: The :class:`~model.translation.options.TranslationOptions`, as JSON.
+        status: Its status.
         num_characters: Characters of its texts.
-        num_done: Sentences that are translated.
-        num_sentences: All its sentences, or None before it has been counted.
-        num_left: Of those done, sentences that could not be translated and stay as they are.
+        num_done: Sentences that are processed.
+        num_sentences: All its sentences, or None before they have been counted.
+        num_left: Processed sentences that could not be translated and stay as they are.
         created_at: When it was added, in seconds since 1970.
         expires_at: When it will be deleted.
-        problem: Why it failed, as RFC 9457 describes it.
-        owner: Whose it is: the id of a key, or nothing.
-        priority: How urgent its owner's documents are.
-        request: The request that added it, as :class:`Sender` has it.
-        seconds_left: Seconds until it is done, from the speed so far; None if that is not known.
+        problem: Why it failed, as an RFC 9457 problem.
+        owner: The id of its owner's key; empty without a key.
+        priority: The priority of its owner's documents.
+        request: Identifies the request that added it; see :class:`Sender`.
+        seconds_left: Estimated seconds until it is done; None if unknown.
     """
 
     id: str
@@ -71,29 +75,28 @@ class Document:
 
     @property
     def is_active(self) -> bool:
-        """Whether it is being translated, or will be."""
+        """Whether it is or will be translated."""
         return self.status in ACTIVE
 
 
 async def _any_number(num_characters: int) -> None:
-    """Admits every document."""
+    """Admit every document."""
 
 
 async def _uncounted() -> None:
-    """Counts nothing."""
+    """Count nothing."""
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Who sends a document.
+    """The caller that sends a document.
 
     Args:
-        owner: Whose it becomes: the id of a key, nothing for a caller without one, or None if there are no keys.
-        priority: How urgent its owner's documents are.
-        request: What the request and its repetitions have in common, and no other request has; nothing if it cannot be
-            told from others.
-        admit: Called with the number of its characters before it is stored; what it raises refuses the document.
-        count: Called when it is stored; what it raises refuses the document, which is then removed.
+        owner: The id of its key, empty for a caller without a key, or None if the service has no keys.
+        priority: The priority of its documents.
+        request: Identifies the request and its repetitions; empty if repetitions cannot be recognised.
+        admit: Called with the number of characters before the document is stored; its exception refuses the document.
+        count: Called when the document is stored; its exception refuses the document, which is then removed.
     """
 
     owner: str | None = None
@@ -112,8 +115,8 @@ class DocumentResult:
     """A translated file.
 
     Args:
-        filename: The name of the source, with the target language before its ending.
-        media_type: What it is.
+        filename: The name of the source, with the target language before the ending.
+        media_type: Its media type.
         content: Its bytes.
     """
 

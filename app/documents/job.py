@@ -7,27 +7,28 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.documents.document import MAX_ATTEMPTS
 from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
-from app.errors import DeadlineExceeded, DeadlineUnreachable, LimitExceeded, NotReady, QueueFull
+from app.errors import DeadlineExceeded, DeadlineUnreachable, DocumentTooComplex, LimitExceeded, NotReady, QueueFull
 from app.serving.backend import TranslationBackend
 from app.serving.request import TranslationRequest
 from model.translation.options import TranslationOptions
 
 BATCH_SENTENCES = 16
-"""Sentences that are translated at once, about: enough to keep the processors busy, and soon done."""
+"""Approximate sentences of a batch: enough to keep the CPUs busy, and soon done."""
 
 NOBODY = "documents"
-"""The caller of documents without an owner."""
+"""The id of the caller of documents without an owner."""
 
 _RETRY_S = 1.0
 
 Store = Callable[[Mapping[int, str | None], int, int], Awaitable[None]]
-"""Stores the translations of some units, given the number of their sentences and of those not translated."""
+"""Stores results by unit, with the number of their sentences and of those that were not translated."""
 
 
 class Suspended(Exception):
-    """The service stops; the document is translated further when it starts again."""
+    """The service stops; the next start continues with the document."""
 
 
 class Job:
@@ -38,7 +39,7 @@ class Job:
         source: The language of the document.
         target: The target language.
         options: How to translate it.
-        owner: Whose it is, or nothing; its sentences take the turns of its owner's bulk.
+        owner: Its owner, or empty; its sentences are bulk work of the owner.
         store: Stores translations.
     """
 
@@ -58,22 +59,36 @@ class Job:
         self._options = options
         self._store = store
 
-    async def run(self, units: Sequence[Unit], num_sentences: Sequence[int], known: Mapping[int, str | None]) -> None:
-        """Translate the units that are not translated yet.
+    async def run(
+        self,
+        units: Sequence[Unit],
+        num_sentences: Sequence[int],
+        translations: Mapping[int, str | None],
+        attempt: int = 1,
+    ) -> None:
+        """Translate the units that have no stored result.
 
         Args:
             units: All units of the document.
-            num_sentences: How many sentences each of them has.
-            known: The units that are translated already.
+            num_sentences: The number of sentences in each of them.
+            translations: Stored results by unit; None for a unit that could not be translated.
+            attempt: The number of this attempt at the next units: after :data:`MAX_ATTEMPTS` each unit is translated
+                alone, and a unit at which such an attempt has ended is given up.
 
         Raises:
             Suspended: The service stops.
             Exception: No unit could be translated; the error of the last one.
         """
         failure: Exception | None = None
-        has_any = any(text is not None for text in known.values())
-        for batch in _batches(units, num_sentences, known):
-            outcomes = await self._translate([units[index] for index in batch])
+        has_any = any(text is not None for text in translations.values())
+        batches = _batches(units, num_sentences, translations, alone=attempt > MAX_ATTEMPTS)
+        for number, batch in enumerate(batches):
+            if number == 0 and attempt > MAX_ATTEMPTS + 1:
+                outcomes: list[str | Exception] = [
+                    DocumentTooComplex("The service ended while it was translating the document")
+                ]
+            else:
+                outcomes = await self._translate([units[index] for index in batch])
             failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
             failure = failures[-1] if failures else failure
             has_any = has_any or len(failures) < len(outcomes)
@@ -87,7 +102,7 @@ class Job:
             raise failure
 
     async def _translate(self, units: Sequence[Unit]) -> list[str | Exception]:
-        """The translations of units of one format, or why there are none."""
+        """The translations of units of one format, or their errors."""
         while True:
             try:
                 options = replace(self._options, format=units[0].format)
@@ -106,26 +121,27 @@ class Job:
                     raise Suspended from error
                 await asyncio.sleep(_RETRY_S)
             else:
-                return [one if isinstance(one, Exception) else one.text for one in result.results]
+                return [text if isinstance(text, Exception) else text.text for text in result.results]
 
     async def _translate_alone(self, units: Sequence[Unit], error: Exception) -> list[str | Exception]:
-        """As :meth:`_translate`, each unit alone, after they failed together; what has failed alone has its error."""
+        """As :meth:`_translate`, each unit alone, after ``error`` of all; a single unit gets this error."""
         if len(units) == 1:
             return [error]
-        return [found for unit in units for found in await self._translate([unit])]
+        return [outcome for unit in units for outcome in await self._translate([unit])]
 
 
 def _batches(
-    units: Sequence[Unit], num_sentences: Sequence[int], known: Mapping[int, str | None]
+    units: Sequence[Unit], num_sentences: Sequence[int], translations: Mapping[int, str | None], alone: bool
 ) -> Iterator[list[int]]:
-    """The units to translate, some at a time, all of one format."""
+    """The units without a stored result in batches of one format, or each alone."""
     batch: list[int] = []
     for index, unit in enumerate(units):
-        if index in known:
+        if index in translations:
             continue
         if batch and (
-            units[batch[0]].format != unit.format
-            or sum(num_sentences[one] for one in batch) + num_sentences[index] > BATCH_SENTENCES
+            alone
+            or units[batch[0]].format != unit.format
+            or sum(num_sentences[member] for member in batch) + num_sentences[index] > BATCH_SENTENCES
         ):
             yield batch
             batch = []

@@ -1,7 +1,6 @@
-"""Documents as jobs: taken in, translated one at a time, kept for a day.
+"""Documents as jobs: accepted, translated one at a time, kept for a day.
 
-Nothing here costs anything before the first document: the store is opened, the threads and the task are started, and
-the libraries are imported when one comes. Only if ``VERSO_DATA_DIR`` holds documents, they are looked at when the
+Before the first document nothing is opened, started or imported, unless ``VERSO_DATA_DIR`` has documents when the
 service starts.
 """
 
@@ -51,7 +50,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\
 
 
 class _Open(NamedTuple):
-    """A store that is open, and what works on its documents."""
+    """An open store, and the task that translates its documents."""
 
     store: DocumentStore
     worker: Worker
@@ -61,7 +60,7 @@ class DocumentService:
     """Documents and their translations. Its methods belong to the event loop.
 
     Args:
-        settings: Where documents are kept, and how many.
+        settings: The folder of the documents, and their limits.
         translation: Translates their texts.
         clock: Seconds since 1970.
     """
@@ -78,7 +77,7 @@ class DocumentService:
         self._open: _Open | None = None
 
     async def start(self) -> None:
-        """Go on with the documents of a process that ended before they were done.
+        """Continue the documents of a process that ended before they were done.
 
         Raises:
             SettingsError: Another process uses the folder, or it cannot be written.
@@ -87,22 +86,22 @@ class DocumentService:
         if folder is None or not (folder / "documents" / DATABASE).exists():
             return
         try:
-            (await self._opened()).worker.work_on()
+            (await self._ensure_open()).worker.work_on()
         except (StorageFull, StorageUnavailable) as error:
             raise SettingsError(
-                f"VERSO_DATA_DIR: documents cannot be kept in {folder / 'documents'} ({error.__cause__}); it must be "
+                f"VERSO_DATA_DIR: documents cannot be stored in {folder / 'documents'} ({error.__cause__}); it must be "
                 "writable, and no other process may use it."
             ) from error
 
     async def stop(self) -> None:
-        """Stop translating; documents that are not done stay so, unless their folder is a private one."""
+        """Stop translating; the next start continues with the documents, unless their folder is a private one."""
         if self._open is None:
             return
-        opened, self._open = self._open, None
+        (store, worker), self._open = self._open, None
         try:
             await self._files.close()
-            await opened.worker.stop()
-            await self._store_thread.run(opened.store.close)
+            await worker.stop()
+            await self._store_thread.run(store.close)
         finally:
             self._store_thread.close()
 
@@ -116,43 +115,36 @@ class DocumentService:
         sender: Sender = ANYBODY,
         terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
     ) -> Document:
-        """Take a document in; it is translated in the background.
+        """Accept a document; it is translated in the background.
 
         Args:
             content: The file.
-            filename: Its name, whose ending says what it is.
+            filename: Its name, whose ending names the format.
             source: Its language, ``auto``, or None.
             target: The target language, or None.
             options: How to translate it.
-            sender: Who sends it.
-            terms: Gives the glossary to use, from the texts of the document; None if the options have it.
+            sender: The caller.
+            terms: Returns the glossary for the texts of the document; None if the options have it.
 
         Returns:
-            The document, or the one that the same request has added before.
+            The document, or the one that an earlier attempt of the same request added.
 
         Raises:
-            UnsupportedDocument: Its format is not known.
-            DocumentTooLarge: It has more bytes than accepted.
-            DocumentRefused: It is broken or dangerous.
-            DocumentTooComplex: It takes more time or memory to read than it may.
-            DocumentsFull: As many documents are kept as may be, or as many of its owner.
+            UnsupportedDocument: The format is not supported.
+            DocumentTooLarge: It has more bytes than allowed.
+            DocumentRefused: It is damaged or dangerous.
+            DocumentTooComplex: Reading it takes more time or memory than allowed.
+            DocumentsFull: The limit of stored documents, or of those of one owner, is reached.
             ServiceError: It could not be translated: see :meth:`app.serving.service.TranslationService.translate`.
         """
         name = _shown_name(filename)
         format = format_of(name)
         if len(content) > self._settings.max_document_bytes:
             raise DocumentTooLarge(self._settings.max_document_bytes)
-        store, worker = await self._opened()
+        store, _ = await self._ensure_open()
         await self._require_room(store, sender)
         units = (await self._files.read(format, content)).units
-        lengths = [len(unit.text) for unit in units]
-        longest = max(lengths, default=0)
-        if longest > self._settings.max_text_characters:
-            raise DocumentRefused(
-                f"A paragraph of the document has {longest} characters; at most {self._settings.max_text_characters} "
-                "are allowed."
-            )
-        num_characters = sum(lengths)
+        num_characters = self._num_characters(units)
         await sender.admit(num_characters)
         if terms is not None:
             options = replace(options, glossary=await terms([unit.text for unit in units]))
@@ -174,8 +166,25 @@ class DocumentService:
             expires_at=now + KEPT_S,
         )
         await self._require_room(store, sender)
+        return await self._store(document, content, sender)
+
+    def _num_characters(self, units: Sequence[Unit]) -> int:
+        """The number of characters in units.
+
+        Raises:
+            DocumentRefused: A unit is longer than a text may be.
+        """
+        lengths = [len(unit.text) for unit in units]
+        longest, bound = max(lengths, default=0), self._settings.max_text_characters
+        if longest > bound:
+            raise DocumentRefused(f"A paragraph of the document has {longest} characters; the limit is {bound}.")
+        return sum(lengths)
+
+    async def _store(self, document: Document, content: bytes, sender: Sender) -> Document:
+        """Store and count a document; returns it, or the one that an earlier attempt of the same request added."""
+        store, worker = await self._ensure_open()
         try:
-            kept = await self._store_thread.run(store.add, document, content)
+            stored = await self._store_thread.run(store.add, document, content)
         except asyncio.CancelledError:
             self._store_thread.run_soon(store.remove, document.id)  # no client knows its id
             raise
@@ -183,23 +192,23 @@ class DocumentService:
             await sender.count()  # also if the client leaves meanwhile, so the document is then kept
         except ServiceError:
             worker.cancel(document.id)
-            await self._store_thread.run(store.remove, document.id)  # but not one that was there before
+            await self._store_thread.run(store.remove, document.id)  # not the one of an earlier attempt
             raise
         finally:
             worker.work_on()
-        if kept is document:
+        if stored is document:
             logger.info("document added", extra={"fields": {"document": document.id[:8], "bytes": len(content)}})
-        return kept
+        return stored
 
     async def get(self, id: str, owner: str | None = None) -> Document:
-        """A document in its present state.
+        """The current state of a document.
 
         Args:
             id: Its id.
-            owner: Whose it must be, or None for anybody's.
+            owner: The owner that it must have, or None for any.
 
         Raises:
-            DocumentNotFound: The owner has none with this id, or no longer.
+            DocumentNotFound: The owner has no document with this id, or it has expired.
         """
         store, worker = self._opened_for(id)
         document = await self._store_thread.run(store.get, id)
@@ -214,12 +223,12 @@ class DocumentService:
 
         Args:
             id: The document.
-            partial_result: Whether a file is wanted whose last part may be as in the source.
-            owner: Whose it must be, or None for anybody's.
+            partial_result: Whether untranslated parts may be as in the source.
+            owner: The owner that it must have, or None for any.
 
         Raises:
-            DocumentNotFound: The owner has none with this id, or no longer.
-            DocumentNotDone: It is not done, and no partial result is wanted.
+            DocumentNotFound: The owner has no document with this id, or it has expired.
+            DocumentNotDone: It is not done, and the result may not be partial.
         """
         store, _ = self._opened_for(id)
         document = await self.get(id, owner)
@@ -227,26 +236,26 @@ class DocumentService:
         if document.status == "done":
             content = await self._store_thread.run(store.result, id)
         elif partial_result:
-            known = await self._store_thread.run(store.translations, id)
+            translations = await self._store_thread.run(store.translations, id)
             source = await self._store_thread.run(store.source, id)
-            content = await self._files.write(format, source, known, document.target)
+            content = await self._files.write(format, source, translations, document.target)
         else:
             raise DocumentNotDone(document.status)
         stem, _, ending = document.filename.rpartition(".")
         return DocumentResult(f"{stem}.{document.target}.{ending}", format.media_type, content)
 
     async def cancel(self, id: str, owner: str | None = None) -> Document:
-        """Stop translating a document; one that is no longer in work is deleted.
+        """Cancel an active document, or delete another one.
 
         Args:
             id: The document.
-            owner: Whose it must be, or None for anybody's.
+            owner: The owner that it must have, or None for any.
 
         Returns:
-            The document, cancelled, or as it was before it was deleted.
+            The cancelled document, or the deleted one.
 
         Raises:
-            DocumentNotFound: The owner has none with this id, or no longer.
+            DocumentNotFound: The owner has no document with this id, or it has expired.
         """
         store, worker = self._opened_for(id)
         document = await self.get(id, owner)
@@ -257,7 +266,7 @@ class DocumentService:
         worker.cancel(id)
         return await self.get(id)
 
-    async def _opened(self) -> _Open:
+    async def _ensure_open(self) -> _Open:
         async with self._opening:
             if self._open is None:
                 # Imported here: the service starts without SQLite.
@@ -270,16 +279,16 @@ class DocumentService:
             return self._open
 
     def _opened_for(self, id: str) -> _Open:
-        """The store and its worker; the store is not opened to find that there is no document."""
+        """The store and its worker; without an open store there is no document."""
         if self._open is None:
             raise DocumentNotFound(id)
         return self._open
 
     async def _require_room(self, store: DocumentStore, sender: Sender) -> None:
-        """Refuse a document if there is no room for it; a request that is repeated needs none.
+        """Refuse a document if there is no room for it; a repeated request needs none.
 
         Raises:
-            DocumentsFull: As many documents are kept as may be, or as many of its owner, where there are owners.
+            DocumentsFull: The limit of stored documents, or of those of one owner, is reached.
         """
         now = self._clock()
         await self._store_thread.run(store.remove_expired, now)
@@ -288,18 +297,18 @@ class DocumentService:
         bounds: list[tuple[int, str | None]] = [(self._settings.max_documents, None)]
         if sender.owner is not None:
             bounds.append((self._settings.documents_per_key, sender.owner))
-        for bound, whose in bounds:
-            if await self._store_thread.run(store.count, whose) >= bound:
-                first = await self._store_thread.run(store.first_expiry, whose)
-                raise DocumentsFull(bound, KEPT_S if first is None else first - now, is_of_key=whose is not None)
+        for bound, owner in bounds:
+            if await self._store_thread.run(store.count, owner) >= bound:
+                first = await self._store_thread.run(store.first_expiry, owner)
+                raise DocumentsFull(bound, KEPT_S if first is None else first - now, is_of_key=owner is not None)
 
     async def _pair_of(
         self, units: Sequence[Unit], source: str | None, target: str | None, options: TranslationOptions
     ) -> tuple[str, str]:
-        """The language pair of a document, which is detected from its beginning if it is not named.
+        """The language pair of a document; a source of ``auto`` is detected from its beginning.
 
         Raises:
-            ServiceError: It could not be translated.
+            ServiceError: The document could not be translated.
         """
         sample = ""
         for unit in units:
@@ -309,16 +318,15 @@ class DocumentService:
         pair = await self._translation.pair_of(sample, source, target)
         if pair[0] == pair[1]:
             return pair  # it comes back unchanged
-        # Options that a model does not have are refused now, and not when the document's turn comes.
-        result = await self._translation.translate(TranslationRequest([""], *pair, options))
-        for found in result.results:
-            if isinstance(found, Exception):
-                raise found
+        # Refuse options that the model does not support now, and not when the document's turn comes.
+        (text,) = (await self._translation.translate(TranslationRequest([""], *pair, options))).results
+        if isinstance(text, Exception):
+            raise text
         return pair
 
 
 def _of_documents(options: TranslationOptions) -> TranslationOptions:
-    """The options that a document has: units have their own formats, and only their text is used."""
+    """Options for documents: units have their own formats, and only the translated text is used."""
     return replace(
         options,
         format="text",
@@ -331,7 +339,7 @@ def _of_documents(options: TranslationOptions) -> TranslationOptions:
 
 
 def _shown_name(filename: str) -> str:
-    """What a client calls a file, without folders and signs that cannot be shown."""
+    """A file's name as the client sent it, without folders and unprintable characters."""
     name = _UNPRINTABLE.sub("", _FOLDERS.sub("", filename)).strip()
     stem, dot, ending = name.rpartition(".")
     return f"{stem[: _MAX_NAME - len(ending) - 1]}{dot}{ending}" if len(name) > _MAX_NAME else name

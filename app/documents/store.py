@@ -1,7 +1,7 @@
-"""Where documents are kept: a table of documents, one of finished translations, and two files for each document.
+"""The store of documents: a table of documents, one of finished translations, and two files for each document.
 
-SQLite writes ahead and files are written through to the disk, so what has been stored survives a process that is
-killed, and a power failure. Nothing here is asynchronous: the service calls it on one thread of its own.
+SQLite uses a write-ahead log and files are written through to the disk, so stored data survives SIGKILL and a power
+failure. Nothing here is asynchronous: the service calls it on one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from app.documents.document import ACTIVE, DATABASE, Document
+from app.documents.document import ACTIVE, DATABASE, MAX_ATTEMPTS, Document
 from app.engine.caller import Priority
 from app.storage import make_private, open_database
 from model.process.files import put_in_place
@@ -38,10 +38,11 @@ _ADDED = {
     "request": "TEXT NOT NULL DEFAULT ''",
     "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
     "marked_by": "TEXT NOT NULL DEFAULT ''",  # the run of the service that reads or writes its file
+    "num_attempts": "INTEGER NOT NULL DEFAULT 0",  # since it last advanced, without those that ended in order
 }
-"""Columns of documents that a folder of an earlier release lacks."""
+"""Columns that the documents of an earlier release lack."""
 
-# FULL: what has been stored survives a power failure, too.
+# FULL: committed data survives a power failure.
 _PRAGMAS = ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 
 _COLUMNS = tuple(field.name for field in fields(Document) if field.name != "seconds_left")
@@ -72,13 +73,13 @@ class DocumentStore:
         self._sweep()
 
     def close(self) -> None:
-        """Give the folder back; a private one is deleted."""
+        """Release the folder; a private one is deleted."""
         self._database.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     def add(self, document: Document, content: bytes) -> Document:
-        """Store a new document and its file; returns it, or the one that its request has added before."""
+        """Store a new document and its file; returns it, or the one that an earlier attempt of its request added."""
         existing = self.of_request(document.request)
         if existing is not None:
             return existing
@@ -93,10 +94,10 @@ class DocumentStore:
         return document
 
     def _require_space(self, num_bytes: int, num_characters: int) -> None:
-        """Refuse a document if the disk may become full before it and those in work are done.
+        """Refuse a document if the disk may become full before it and the active ones are done.
 
         Raises:
-            OSError: There is no room.
+            OSError: There is not enough room.
         """
         needed = num_bytes + _needed_bytes(num_bytes, num_characters)
         for row in self._database.execute(f"SELECT id, num_characters FROM documents WHERE {_ACTIVE}"):
@@ -104,26 +105,26 @@ class DocumentStore:
             needed += _needed_bytes(path.stat().st_size if path.exists() else 0, row["num_characters"])
         free = shutil.disk_usage(self._folder).free
         if needed > free:
-            raise OSError(errno.ENOSPC, f"{needed} bytes are needed for the documents in work, {free} are free")
+            raise OSError(errno.ENOSPC, f"{needed} bytes are needed for active documents, {free} are free")
 
     def of_request(self, request: str) -> Document | None:
-        """The document that a request has added, or None."""
-        return self._one("SELECT * FROM documents WHERE request = ?", request) if request else None
+        """The document that a request added, or None."""
+        return self._select("SELECT * FROM documents WHERE request = ?", request) if request else None
 
     def get(self, id: str) -> Document | None:
         """A document, or None if there is none with this id."""
-        return self._one("SELECT * FROM documents WHERE id = ?", id)
+        return self._select("SELECT * FROM documents WHERE id = ?", id)
 
     def next_active(self) -> Document | None:
-        """The document to translate now: of the owner who has waited longest, among the most urgent ones.
+        """The document to translate now: of the most urgent owners, that of the owner who has waited longest.
 
-        Of an owner's documents it is the one that has begun, else the oldest.
+        Among an owner's documents, one that has begun goes first, then the oldest.
         """
         order = "priority, waits_since, status = 'queued', created_at"
-        return self._one(f"SELECT * FROM documents WHERE {_ACTIVE} ORDER BY {order} LIMIT 1")
+        return self._select(f"SELECT * FROM documents WHERE {_ACTIVE} ORDER BY {order} LIMIT 1")
 
     def others_wait(self, document: Document) -> bool:
-        """Whether there are active documents of other owners that are at least as urgent."""
+        """Whether other owners have active documents of the same or a higher priority."""
         rows = self._database.execute(
             f"SELECT EXISTS (SELECT * FROM documents WHERE {_ACTIVE} AND owner != ? AND priority <= ?)",
             (document.owner, document.priority),
@@ -136,30 +137,41 @@ class DocumentStore:
             self._database.execute(f"UPDATE documents SET waits_since = ? WHERE owner = ? AND {_ACTIVE}", (now, owner))
 
     def count(self, owner: str | None = None) -> int:
-        """Number of documents, of an owner or of all."""
+        """Number of documents of an owner, or of all."""
         number: int = self._database.execute(
             "SELECT count(*) FROM documents WHERE owner = coalesce(?, owner)", (owner,)
         ).fetchone()[0]
         return number
 
     def first_expiry(self, owner: str | None = None) -> float | None:
-        """When the next document expires, of an owner or of all; None if none does, as those in work do not."""
+        """When the next document of an owner, or of all, expires; None if all are active, as these do not expire."""
         expiry: float | None = self._database.execute(
             f"SELECT min(expires_at) FROM documents WHERE owner = coalesce(?, owner) AND NOT {_ACTIVE}", (owner,)
         ).fetchone()[0]
         return expiry
 
-    def begin(self, id: str, num_sentences: int) -> bool:
-        """Note that a document is being translated; returns whether it still is to be."""
+    def begin(self, id: str, num_sentences: int) -> int:
+        """Note that a document is being translated.
+
+        Returns:
+            The number of this attempt since the document last advanced; 0 if the document is no longer active.
+        """
         with self._database:
-            changed = self._database.execute(
-                f"UPDATE documents SET status = 'running', num_sentences = ? WHERE id = ? AND {_ACTIVE}",
+            self._database.execute(
+                "UPDATE documents SET status = 'running', num_sentences = ?, num_attempts = num_attempts + 1 "
+                f"WHERE id = ? AND {_ACTIVE}",
                 (num_sentences, id),
             )
-        return changed.rowcount > 0
+            row = self._database.execute(f"SELECT num_attempts FROM documents WHERE id = ? AND {_ACTIVE}", (id,))
+            return next((attempt["num_attempts"] for attempt in row), 0)
+
+    def pause(self, id: str) -> None:
+        """Note that the translation of a document was interrupted in order, so that this attempt does not count."""
+        with self._database:
+            self._database.execute("UPDATE documents SET num_attempts = num_attempts - 1 WHERE id = ?", (id,))
 
     def mark(self, id: str) -> bool:
-        """Note that the file of a document is being read or written; returns False if an earlier run was at it."""
+        """Note that this run reads or writes the file of a document; returns False if an earlier run ended at it."""
         with self._database:
             changed = self._database.execute(
                 "UPDATE documents SET marked_by = ? WHERE id = ? AND marked_by IN ('', ?)", (self._run, id, self._run)
@@ -167,34 +179,38 @@ class DocumentStore:
         return changed.rowcount > 0
 
     def unmark(self, id: str) -> None:
-        """Note that the file of a document is no longer being read or written by this run."""
+        """Note that this run no longer reads or writes the file of a document."""
         with self._database:
             self._database.execute(
                 "UPDATE documents SET marked_by = '' WHERE id = ? AND marked_by = ?", (id, self._run)
             )
 
     def translations(self, id: str) -> dict[int, str | None]:
-        """The finished units of a document: their translations, or None for those that could not be translated."""
+        """Stored results of a document by unit; None for a unit that could not be translated."""
         rows = self._database.execute("SELECT unit, text FROM translations WHERE document = ?", (id,))
         return {row["unit"]: row["text"] for row in rows}
 
-    def add_translations(self, id: str, found: Mapping[int, str | None], num_sentences: int, num_left: int) -> None:
+    def add_translations(
+        self, id: str, translations: Mapping[int, str | None], num_sentences: int, num_left: int
+    ) -> None:
         """Store translations of units.
 
         Args:
             id: The document.
-            found: The units and their translations; None for one that could not be translated.
-            num_sentences: How many sentences these units have.
-            num_left: How many of them could not be translated.
+            translations: By unit; None for a unit that could not be translated.
+            num_sentences: The number of sentences in these units.
+            num_left: The number of these sentences that could not be translated.
         """
         with self._database:
             self._database.executemany(
                 "INSERT OR REPLACE INTO translations VALUES (?, ?, ?)",
-                [(id, unit, text) for unit, text in found.items()],
+                [(id, unit, text) for unit, text in translations.items()],
             )
+            # Once units are translated alone, they stay so: the next one may be as bad.
             self._database.execute(
-                "UPDATE documents SET num_done = num_done + ?, num_left = num_left + ? WHERE id = ?",
-                (num_sentences, num_left, id),
+                "UPDATE documents SET num_done = num_done + ?, num_left = num_left + ?, "
+                "num_attempts = CASE WHEN num_attempts > ? THEN ? ELSE 1 END WHERE id = ?",
+                (num_sentences, num_left, MAX_ATTEMPTS, MAX_ATTEMPTS + 1, id),
             )
 
     def finish(self, id: str, result: bytes, expires_at: float) -> None:
@@ -209,7 +225,7 @@ class DocumentStore:
             )
 
     def end(self, id: str, status: str, expires_at: float, problem: Mapping[str, object] | None = None) -> None:
-        """Note how the translation of a document ended."""
+        """Store the final status of a document, unless it has one."""
         with self._database:
             self._database.execute(
                 f"UPDATE documents SET status = ?, expires_at = ?, problem = ? WHERE id = ? AND {_ACTIVE}",
@@ -232,14 +248,14 @@ class DocumentStore:
             (self._folder / name).unlink(missing_ok=True)
 
     def remove_expired(self, now: float) -> int:
-        """Delete the documents whose time is over; returns how many they were."""
+        """Delete expired documents; returns their number."""
         rows = self._database.execute(f"SELECT id FROM documents WHERE expires_at <= ? AND NOT {_ACTIVE}", (now,))
         expired = [row["id"] for row in rows]
         for id in expired:
             self.remove(id)
         return len(expired)
 
-    def _one(self, query: str, *values: object) -> Document | None:
+    def _select(self, query: str, *values: object) -> Document | None:
         row = self._database.execute(query, values).fetchone()
         if row is None:
             return None
@@ -248,14 +264,14 @@ class DocumentStore:
         return Document(**{**columns, "problem": problem, "priority": priority})
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Write a file that is either there and whole, or not there, after a power failure, too."""
+        """Write a file that is complete or missing after a power failure."""
         part = path.with_suffix(".part")
         make_private(part)
         part.write_bytes(content)
         put_in_place(part, path)
 
     def _sweep(self) -> None:
-        """Delete files that belong to no document: of a process that was killed while it stored one."""
+        """Delete files without a document: a process was killed while it stored one."""
         ids = {row["id"] for row in self._database.execute("SELECT id FROM documents")}
         for path in self._folder.iterdir():
             if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in ids):
@@ -263,5 +279,5 @@ class DocumentStore:
 
 
 def _needed_bytes(num_bytes: int, num_characters: int) -> int:
-    """About how much more a document stores until it is done: its result, and twice its translations, in UTF-8."""
+    """Estimated bytes that a document will need: its result, and twice its translations in UTF-8."""
     return 2 * num_bytes + 4 * num_characters

@@ -1,4 +1,4 @@
-"""The thread of the store, whose functions would block the event loop."""
+"""The thread of the store: its functions would block the event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoreThread:
         return SteadyPool(max_workers=1, thread_name_prefix="verso-documents")
 
     async def run(self, function: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
-        """Call a function of the store; such calls are made one after the other.
+        """Call a function of the store; calls are made one at a time, in order.
 
         Args:
             function: The function.
@@ -37,7 +37,7 @@ class StoreThread:
             return await asyncio.wrap_future(self._thread.submit(function, *arguments, **options))
 
     def run_soon(self, function: Callable[_P, None], *arguments: _P.args, **options: _P.kwargs) -> None:
-        """As :meth:`run`, without waiting for it."""
+        """As :meth:`run`, without waiting for the result."""
         self._thread.submit(function, *arguments, **options)
 
     def close(self) -> None:

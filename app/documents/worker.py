@@ -1,4 +1,4 @@
-"""The task in the background: translates the documents in turns, and deletes those whose time is over.
+"""The background task, which translates documents in turns and deletes expired ones.
 
 One document is translated at a time. Owners take turns, by the document, or by half minutes if it takes longer.
 """
@@ -30,29 +30,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.documents")
 
 RETRY_S = 5.0
-"""Seconds after which a document is tried again that the disk failed or had no room for, or that had no thread or
-process."""
+"""Seconds until a document is tried again after a fault of the disk, or without a thread or process."""
 
 TURN_S = 30.0
-"""Seconds after which a document that is being translated lets those of other owners go first."""
+"""Seconds after which a document lets those of other owners go first."""
 
 _WAITS_FOR = (StorageFull, StorageUnavailable, NotReady)
-"""Faults around a document, which say nothing about it; what :class:`Job` meets of them it handles itself."""
+"""Faults that do not depend on the document. :class:`Job` handles those of the translation."""
 
 
 class _TurnOver(Exception):
-    """The document in work lets another one go first."""
+    """The current document lets another one go first."""
 
 
 @dataclass
 class _Running:
-    """The document in work.
+    """The document that is being translated.
 
     Args:
         id: Its id.
         task: Translates it.
-        began: When its first sentence of this process was begun, on a monotonic clock.
-        num_done: Sentences translated since then.
+        began: When this turn began, on a monotonic clock.
+        num_done: Sentences processed since then.
     """
 
     id: str
@@ -62,7 +61,7 @@ class _Running:
 
 
 class Worker:
-    """Works on the documents of a store. Belongs to the event loop.
+    """Translates the documents of a store. Belongs to the event loop.
 
     Args:
         store: The documents.
@@ -93,14 +92,14 @@ class Worker:
         return self._task is None or self._task.done()
 
     def work_on(self) -> None:
-        """Start the task, or tell it that there is something to do."""
+        """Start the task, or wake it."""
         self._wake.set()
         if self.is_idle:
-            # Not in the context of the request that adds a document: its trace and its id are not those of the work.
+            # A context of its own: the trace and the id of the request that adds a document do not apply.
             self._task = asyncio.create_task(self._work(), context=contextvars.Context())
 
     async def stop(self) -> None:
-        """End the task; the document in work stays as it is."""
+        """End the task; the current document stays as it is."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -108,12 +107,12 @@ class Worker:
         await self._files.close()
 
     def cancel(self, id: str) -> None:
-        """Stop translating a document that has been cancelled in the store."""
+        """Stop translating a document that was cancelled in the store."""
         if self._running is not None and self._running.id == id:
             self._running.task.cancel()
 
     def seconds_left(self, document: Document) -> float | None:
-        """How long it takes until a document is done, from the speed so far; None if that is not known."""
+        """Estimated seconds until a document is done, from its speed so far; None if unknown."""
         running = self._running
         if running is None or running.id != document.id or not running.num_done or document.num_sentences is None:
             return None
@@ -130,7 +129,7 @@ class Worker:
             logger.exception("documents wait for the next one to be added")
 
     async def _turn_or_wait(self) -> bool:
-        """As :meth:`_turn`; without room on the disk or a thread, the document stays as it is and is tried again."""
+        """As :meth:`_turn`; after a fault of the disk or without a thread, the document is tried again later."""
         try:
             return await self._turn()
         except _WAITS_FOR as error:
@@ -159,7 +158,7 @@ class Worker:
         return True
 
     async def _run(self, document: Document) -> None:
-        """Translate a document in a task of its own, which :meth:`cancel` ends."""
+        """Translate a document in a task that :meth:`cancel` can end."""
         self._running = _Running(document.id, asyncio.create_task(self._finish(document)))
         try:
             await self._running.task
@@ -171,11 +170,11 @@ class Worker:
             self._running = None
 
     async def _finish(self, document: Document) -> None:
-        """Translate a document; what goes wrong is noted in it."""
+        """Translate a document; errors are stored with it."""
         try:
             await self._translate(document)
         except _TurnOver:
-            pass  # it goes on when the others have had theirs
+            pass  # it continues after the turns of the others
         except (Suspended, *_WAITS_FOR, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -189,24 +188,31 @@ class Worker:
     async def _translate(self, document: Document) -> None:
         began = time.monotonic()
         await self._translation.wait_loaded()
+        if self._has_failed():
+            raise Suspended  # this attempt says nothing about the document
         format = format_of(document.filename)
         content = await self._store_thread.run(self._store.source, document.id)
         async with self._marked(document):
             contents = await self._files.read(format, content, plain_code(document.source))
         units, num_sentences = contents.units, contents.num_sentences
-        if not await self._store_thread.run(self._store.begin, document.id, sum(num_sentences)):
+        attempt = await self._store_thread.run(self._store.begin, document.id, sum(num_sentences))
+        if not attempt:
             return  # it was cancelled meanwhile
-        known = await self._store_thread.run(self._store.translations, document.id)
+        translations = await self._store_thread.run(self._store.translations, document.id)
         if document.source != document.target:
             options = OPTIONS.validate_json(document.options)
             note = partial(self._note, document)
             job = Job(self._translation, document.source, document.target, options, document.owner, note)
             if self._running is not None:
                 self._running.began = time.monotonic()
-            await job.run(units, num_sentences, known)
-        known = await self._store_thread.run(self._store.translations, document.id)
+            try:
+                await job.run(units, num_sentences, translations, attempt)
+            finally:
+                if not self._has_failed():  # else the engine has given up, maybe at this document
+                    self._store_thread.run_soon(self._store.pause, document.id)
+        translations = await self._store_thread.run(self._store.translations, document.id)
         async with self._marked(document):
-            result = await self._files.write(format, content, known, document.target)
+            result = await self._files.write(format, content, translations, document.target)
         await self._store_thread.run(self._store.finish, document.id, result, self._clock() + KEPT_S)
         fields = {
             "document": document.id[:8],
@@ -215,31 +221,34 @@ class Worker:
         }
         logger.info("document done", extra={"fields": fields})
 
+    def _has_failed(self) -> bool:
+        return self._translation.state == "failed"
+
     @contextlib.asynccontextmanager
     async def _marked(self, document: Document) -> AsyncIterator[None]:
-        """Mark a document while its file is read or written, so that one that ends the service is not read again.
+        """Mark a document while its file is read or written, so that a file that ends the service is not read again.
 
         Raises:
-            DocumentTooComplex: An earlier process of the service has ended in the middle of it.
+            DocumentTooComplex: An earlier process of the service ended meanwhile.
         """
         try:
             if not await self._store_thread.run(self._store.mark, document.id):
                 raise DocumentTooComplex("The service ended while it was reading or writing the document")
             yield
         finally:
-            # Not awaited: the task may be cancelled again, and the mark would be left. Also after a cancelled mark.
+            # Not awaited: a second cancellation would leave the mark. Also after a cancelled mark.
             self._store_thread.run_soon(self._store.unmark, document.id)
 
     async def _note(
-        self, document: Document, found: Mapping[int, str | None], num_sentences: int, num_left: int
+        self, document: Document, translations: Mapping[int, str | None], num_sentences: int, num_left: int
     ) -> None:
         """Store translations of units.
 
         Raises:
-            _TurnOver: Others wait, and the document has had its turn.
+            _TurnOver: The turn of the document is over, and other owners wait.
         """
         id, running = document.id, self._running
-        await self._store_thread.run(self._store.add_translations, id, found, num_sentences, num_left)
+        await self._store_thread.run(self._store.add_translations, id, translations, num_sentences, num_left)
         if running is None:
             return
         running.num_done += num_sentences

@@ -1,4 +1,4 @@
-"""The engine's interface for the event loop: submit work, await its outcome, withdraw it if the caller is cancelled."""
+"""The engine for the event loop: submits work, awaits its outcome, and withdraws it if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
 from app.engine.caller import UNKNOWN_CALLER, Caller
-from app.engine.coalescing import PendingRequest, SharedDecoding
+from app.engine.coalescing import SharedDecoding
 from app.engine.engine import Dropped, Engine
 from app.engine.joining import Budget
 from app.engine.queued_sentence import ModelRequest
 from app.engine.scheduler import Admission
-from app.engine.sentence_spans import add_sentences
+from app.engine.sentence_spans import trace_sentences
 from app.errors import NotReady
-from app.telemetry.tracing import current_trace, stage
+from app.telemetry.tracing import stage
 from model.decoding.options import Outcome
 
 logger = logging.getLogger("app.bridge")
@@ -50,8 +50,7 @@ class EngineBridge:
             requests: The sentences and their models; at least one.
             timeout: The caller's deadline.
             caller: The caller.
-            admission: Whether to refuse sentences that do not fit into the queue, or would probably not be finished by
-                the deadline.
+            admission: Whether to refuse sentences that do not fit into the queue or would probably miss the deadline.
 
         Returns:
             The outcome of each, and the seconds until the first one joined its model.
@@ -59,7 +58,7 @@ class EngineBridge:
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences do not fit into the queue.
-            DeadlineUnreachable: They are refused for their deadline.
+            DeadlineUnreachable: They would probably miss the deadline.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -77,7 +76,7 @@ class EngineBridge:
             self._shared.leave(pending, expired=timeout.expired())
             raise
         finally:
-            _trace(pending)
+            trace_sentences(pending)
         outcomes = pending.outcomes
         for outcome in outcomes:
             if isinstance(outcome, Dropped):
@@ -91,7 +90,7 @@ class EngineBridge:
         caller: Caller = UNKNOWN_CALLER,
         admission: Admission = Admission.REFUSE,
     ) -> Arriving:
-        """As :meth:`decode`, each outcome as soon as there is one.
+        """As :meth:`decode`, with each outcome as soon as it arrives.
 
         Args:
             requests: The sentences and their models.
@@ -102,7 +101,7 @@ class EngineBridge:
         Raises:
             Dropped: The engine has stopped.
             QueueFull: The sentences do not fit into the queue.
-            DeadlineUnreachable: They are refused for their deadline.
+            DeadlineUnreachable: They would probably miss the deadline.
         """
         return Arriving(self._shared, requests, caller, _seconds_left(timeout), admission)
 
@@ -117,11 +116,11 @@ class EngineBridge:
         Args:
             run: The function.
             timeout: The caller's deadline, if there is one.
-            admission: Whether it may be refused: not if it completes what was admitted and decoded before.
+            admission: Whether it may be refused; a call that completes decoded sentences may not.
 
         Raises:
             Dropped: The engine has stopped.
-            QueueFull: Too many calls wait.
+            QueueFull: Too many calls are queued.
             ModelError: ``run`` raised it.
             InferenceFailed: ``run`` raised any other exception.
         """
@@ -167,10 +166,10 @@ class Arriving:
     """The outcomes of sentences in the order in which they arrive: iterate once, and close it in any case.
 
     Args:
-        shared: What decodes the sentences.
+        shared: Decodes the sentences.
         requests: The sentences and their models.
         caller: The caller.
-        within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
+        within_s: Seconds until the deadline; None if the sentences may not be refused for it.
         admission: Whether the sentences may be refused.
     """
 
@@ -217,7 +216,7 @@ class Arriving:
             expired: Whether the deadline has passed; False if the caller was cancelled.
         """
         self._shared.leave(self._pending, expired=expired)
-        _trace(self._pending)
+        trace_sentences(self._pending)
 
 
 async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
@@ -250,15 +249,8 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
         raise NotReady(5.0, "no_thread") from None
     await done
     if failure:
-        raise failure.pop()  # removed from the list, which the exception's frames refer to: a cycle keeps memory alive
+        raise failure.pop()  # the exception's frames refer to the list: a cycle would keep memory alive
     return result.pop()
-
-
-def _trace(pending: PendingRequest) -> None:
-    """Add the stages of sentences to the trace of the current request, if there is one."""
-    trace = current_trace()
-    if trace is not None:
-        add_sentences(trace, pending)
 
 
 def _seconds_left(timeout: asyncio.Timeout) -> float | None:

@@ -4,19 +4,19 @@ Cohorts of growing size decode synthetic sentences, with the default beam size, 
 probe's time is over. Up to some number of rows, throughput grows with the rows; beyond it, each further row adds a
 constant time. The row limit is therefore the number of rows that a model decodes in a step of ``MAX_STEP_S`` at its
 best throughput. More rows would not be faster; with fewer rows short sentences would wait for long sentences to end.
+
 Where a call takes several steps, as on a GPU, the call counts, because new requests wait for it. There, each size is
-used once before it is measured: the first use captures its graphs. They and their memory are dropped at the end.
-The best measurement is used, because other work on the machine only makes steps slower. The result varies slightly
+used once before it is measured, because the first use captures its graphs. They and their memory are dropped at the
+end. The fastest measurement counts, because other work on the machine only slows steps down. The result varies slightly
 between starts; translations do not depend on it.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from app.engine.joining import Budget
@@ -26,6 +26,8 @@ from model.process.memory import available_bytes
 
 if TYPE_CHECKING:
     from model.artifacts.manifest import Manifest
+    from model.decoding.cohort import Cohort
+    from model.decoding.sentence import DecodingRequest
     from model.translator import Translator
 
 logger = logging.getLogger("app.capacity")
@@ -34,7 +36,7 @@ MAX_STEP_S = 0.025
 """Planned maximum duration of a step, and of encoding joining sentences, in seconds. New requests wait for it."""
 
 PROBE_S = 1.5
-"""Seconds after which no larger size is measured, for all models together; the last one may take as long again."""
+"""Seconds after which no larger size is measured, for all models together; the last size may take as long again."""
 
 MEMORY_SHARE = 0.25
 """Share of the free memory at the start that decoding may use."""
@@ -95,7 +97,7 @@ class BudgetFinder:
         self._memory_bytes = memory_bytes
 
     def find(self, translators: Sequence[Translator]) -> Budget:
-        """The budget for models that share the processors, determined by the slowest of them.
+        """The budget for models that share the CPU or GPU, determined by the slowest of them.
 
         Runs the models, unless the row limit is configured: must be called on the thread that will run them.
 
@@ -122,14 +124,14 @@ class BudgetFinder:
             "tokens_per_s": round(1 / budget.token_s) if budget.token_s else None,
             "probe_ms": round((self._clock() - began) * 1000),
         }
-        logger.info("what may decode at once", extra={"fields": fields})
+        logger.info("decoding budget", extra={"fields": fields})
         return budget
 
     def _measure(self, translator: Translator, limit_s: float, budget: Budget) -> Speed:
         max_tokens = self.with_model(budget, translator).max_tokens
         width = min(DecodingOptions().width, self._max_beam_size)
         try:
-            return measure_speed(translator, width, self._clock, limit_s, max_tokens, synchronised(translator.device))
+            return Probe(translator, width, self._clock, limit_s, max_tokens, synchronised(translator.device)).run()
         finally:
             translator.free_memory()
 
@@ -142,7 +144,8 @@ class BudgetFinder:
         """
         if self._max_tokens is not None:
             return budget
-        logits_bytes = 4 * _LOGITS_COPIES * budget.max_rows * _vocabulary(translator.manifest)
+        vocabulary = int(translator.manifest.architecture["target_vocab_size"])
+        logits_bytes = 4 * _LOGITS_COPIES * budget.max_rows * vocabulary
         free_bytes = MEMORY_SHARE * self._memory_bytes(translator.device) - logits_bytes
         tokens = int(free_bytes / (2 * bytes_per_token(translator.manifest)))  # a source token and a target token
         return replace(budget, max_tokens=min(budget.max_tokens, max(_MIN_TOKENS, tokens)))
@@ -159,92 +162,88 @@ def bytes_per_token(manifest: Manifest) -> int:
     return _COPIES * 2 * int(architecture["decoder_layers"]) * int(architecture["d_model"]) * bytes_each
 
 
-def measure_speed(
-    translator: Translator,
-    width: int,
-    clock: Callable[[], float],
-    limit_s: float,
-    max_tokens: int = _MAX_TOKENS,
-    finish: Callable[[], None] = lambda: None,
-) -> Speed:
-    """Measure how fast a model decodes synthetic sentences, with a growing number of sentences.
+@dataclass
+class Probe:
+    """Measures how fast a model decodes synthetic sentences, with a growing number of sentences.
 
     Args:
         translator: The model, warmed up.
         width: Number of rows of each sentence.
         clock: A monotonic clock, in seconds.
-        limit_s: Seconds after which no larger size is measured.
+        limit_s: Seconds after which no larger size is measured, without those of captures.
         max_tokens: Number of source tokens, and of target tokens, that fit into memory.
         finish: Waits for the device.
     """
-    row_s, join_token_s = [MAX_STEP_S], [MAX_STEP_S]
-    end = clock() + limit_s
-    try:
-        for _ in range(_PASSES):
-            end = _measure_once(translator, width, clock, end, max_tokens, finish, row_s, join_token_s)
-    except Exception as error:
-        if is_lost(error):
-            raise
-        # Most likely out of memory; the measurements so far are used.
-        logger.exception("the probe ended early", extra={"fields": {"steps": len(row_s) - 1}})
-    return Speed(min(row_s) / translator.backend.steps_per_call, min(join_token_s), min(row_s))
 
+    translator: Translator
+    width: int
+    clock: Callable[[], float]
+    limit_s: float
+    max_tokens: int = _MAX_TOKENS
+    finish: Callable[[], None] = lambda: None
+    _row_s: list[float] = field(default_factory=lambda: [MAX_STEP_S])
+    _join_token_s: list[float] = field(default_factory=lambda: [MAX_STEP_S])
 
-def _measure_once(
-    translator: Translator,
-    width: int,
-    clock: Callable[[], float],
-    end: float,
-    max_tokens: int,
-    finish: Callable[[], None],
-    row_s: list[float],
-    join_token_s: list[float],
-) -> float:
-    """Measure all sizes once; appends to ``row_s`` and ``join_token_s``.
+    def run(self) -> Speed:
+        """Measure all sizes; the fastest measurements count."""
+        end = self.clock() + self.limit_s
+        try:
+            for _ in range(_PASSES):
+                end = self._measure_sizes(end)
+        except Exception as error:
+            if is_lost(error):
+                raise
+            # Most likely out of memory; the measurements so far are used.
+            logger.exception("the probe ended early", extra={"fields": {"steps": len(self._row_s) - 1}})
+        row_s = min(self._row_s)
+        return Speed(row_s / self.translator.backend.steps_per_call, min(self._join_token_s), row_s)
 
-    Returns:
-        ``end``, moved by the seconds that captures took.
-    """
-    decoding: Decoding = "greedy" if width == 1 else "beam"
-    request = translator.example_request(_SOURCE_TOKENS, DecodingOptions(decoding, beam_size=width))
-    length = min(translator.manifest.max_target_tokens - len(request.forced_ids), _TARGET_TOKENS)
-    options = replace(request.options, min_new_tokens=length, max_new_tokens=length)
-    num_tokens = len(request.source_ids)
-    for size in _SIZES:
-        if size * max(num_tokens, length) > max_tokens:
-            return end
-        num_sentences = max(1, size // width)
-        requests = [replace(request, key=key, options=options) for key in range(num_sentences)]
-        cohort = translator.cohort(width)
-        if translator.backend.graphs is not None and translator.backend.graphs.are_on:
-            began = clock()
-            cohort.join(requests)
-            cohort.step()
-            cohort.leave(cohort.keys)
-            finish()
-            end += clock() - began
-        began = clock()
+    def _measure_sizes(self, end: float) -> float:
+        """Measure each size once until ``end``; returns ``end``, moved by the seconds that captures took."""
+        decoding: Decoding = "greedy" if self.width == 1 else "beam"
+        request = self.translator.example_request(_SOURCE_TOKENS, DecodingOptions(decoding, beam_size=self.width))
+        length = min(self.translator.manifest.max_target_tokens - len(request.forced_ids), _TARGET_TOKENS)
+        options = replace(request.options, min_new_tokens=length, max_new_tokens=length)
+        graphs = self.translator.backend.graphs
+        for size in _SIZES:
+            if size * max(len(request.source_ids), length) > self.max_tokens:
+                break
+            requests = [replace(request, key=key, options=options) for key in range(max(1, size // self.width))]
+            cohort = self.translator.cohort(self.width)
+            if graphs is not None and graphs.are_on:
+                end += self._join_s(cohort, requests)
+                cohort.leave(cohort.keys)
+            began = self.clock()
+            step_s = self._measure(cohort, requests)
+            if step_s > MAX_STEP_S or self.clock() + (self.clock() - began) > end:
+                break
+        return end
+
+    def _join_s(self, cohort: Cohort, requests: Sequence[DecodingRequest]) -> float:
+        """Seconds of joining and the first step, in which some cohorts encode joining sentences."""
+        began = self.clock()
         cohort.join(requests)
-        cohort.step()  # some cohorts encode joining sentences in their first step
-        finish()
-        joined_s = clock() - began
-        step_s = math.inf
-        for _ in range(_STEPS):
-            if cohort.num_sentences < num_sentences:
-                break  # a step of some cohorts decodes several tokens, so the sentences may be finished
-            step_began = clock()
+        cohort.step()
+        self.finish()
+        return self.clock() - began
+
+    def _measure(self, cohort: Cohort, requests: Sequence[DecodingRequest]) -> float:
+        """Measure some steps; returns the seconds of the fastest, or 0 if the sentences were finished before."""
+        joined_s = self._join_s(cohort, requests)
+        steps_s: list[float] = []
+        # A step of some cohorts decodes several tokens, so the sentences may be finished.
+        while len(steps_s) < _STEPS and cohort.num_sentences == len(requests):
+            began = self.clock()
             cohort.step()
-            finish()
-            step_s = min(step_s, clock() - step_began)
-            row_s.append(step_s / (num_sentences * width))
+            self.finish()
+            steps_s.append(self.clock() - began)
+            self._row_s.append(min(steps_s) / (len(requests) * self.width))
         cohort.leave(cohort.keys)
-        if math.isfinite(step_s):
-            join_token_s.append(max(joined_s - step_s, _SHORTEST_S) / (num_sentences * num_tokens))
-            if step_s > MAX_STEP_S:
-                return end
-        if clock() + (clock() - began) > end:
-            return end
-    return end
+        if not steps_s:
+            return 0.0
+        num_tokens = sum(len(request.source_ids) for request in requests)
+        self._join_token_s.append(max(joined_s - min(steps_s), _SHORTEST_S) / num_tokens)
+        return min(steps_s)
 
 
 def synchronised(device: str) -> Callable[[], None]:
@@ -258,7 +257,3 @@ def synchronised(device: str) -> Callable[[], None]:
     import torch
 
     return lambda: torch.cuda.synchronize(device)
-
-
-def _vocabulary(manifest: Manifest) -> int:
-    return int(manifest.architecture["target_vocab_size"])

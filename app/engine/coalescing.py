@@ -1,8 +1,8 @@
 """Caching and coalescing in front of the engine.
 
-A cached sentence is not decoded. A sentence equal to one that is already in the engine shares its outcome. All others
-are submitted to the engine. An outcome is delivered to every request that waits for it; a sentence is withdrawn from
-the engine when the last of these requests is cancelled.
+A cached sentence is not decoded. A sentence that equals one in the engine shares its outcome. All others are submitted
+to the engine. An outcome is delivered to every request that waits for it; a sentence is withdrawn from the engine when
+the last of these requests is cancelled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PendingRequest:
 
     Args:
         num_sentences: Number of sentences.
-        asked_at: Clock time of the submission.
+        submitted_at: Clock time of the submission.
         all_done: Called when the last sentence in the engine has an outcome, on any thread.
         one_done: Called with a sentence's index and its outcome, on any thread.
         settled: Outcomes by index of the sentence.
@@ -35,7 +35,7 @@ class PendingRequest:
     """
 
     num_sentences: int
-    asked_at: float
+    submitted_at: float
     all_done: Callable[[], None]
     one_done: Callable[[int, Outcome], None] | None = None
     settled: dict[int, Outcome] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class PendingRequest:
         """Seconds until its first sentence joined a cohort; 0 if a sentence was cached or had already joined."""
         if len(self.sentences) < self.num_sentences:
             return 0.0
-        return max(0.0, min(sentence.started_at for sentence in self.sentences) - self.asked_at)
+        return max(0.0, min(sentence.started_at for sentence in self.sentences) - self.submitted_at)
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class SharedDecoding:
 
     Args:
         engine: The engine.
-        cache: The cache of hypotheses; from now on protected by this object's lock.
+        cache: The cache of hypotheses, which this object's lock protects.
         coalesce: Whether equal sentences share one decoding.
         metrics: The metrics to update.
         clock: A monotonic clock, in seconds.
@@ -111,7 +111,7 @@ class SharedDecoding:
         Args:
             requests: The sentences and their models.
             all_done: Called when every sentence has an outcome, on the engine's thread; not if all are cached.
-            one_done: Called before with each sentence's index and outcome, likewise.
+            one_done: Called with each sentence's index and outcome, on the engine's thread, before ``all_done``.
             caller: The caller.
             within_s: Seconds until the deadline; None if the sentences are not to be refused for it.
             admission: Whether the sentences may be refused.
@@ -126,34 +126,24 @@ class SharedDecoding:
         """
         pending = PendingRequest(len(requests), self._clock(), all_done, one_done)
         with self._lock:
-            by_name: dict[Hashable, _Shared] = {}
-            decoded: list[tuple[int, _Shared]] = []
-            for index, (model, request) in enumerate(requests):
-                key = SentenceKey.of(model, request) if self._cache.is_on or self._coalesce else None
-                hypothesis = None if key is None else self._cache.get(key)
-                if hypothesis is not None:
-                    pending.settled[index] = hypothesis
-                    continue
-                name: Hashable = key if self._coalesce else object()
-                shared = by_name.get(name) or self._in_engine.get(name) or _Shared(key, (model, request))
-                by_name[name] = shared
-                decoded.append((index, shared))
+            names = self._look_up(requests, pending.settled)
             cached = list(pending.settled)
+            by_name = dict(names.values())
             new = {name: shared for name, shared in by_name.items() if shared.sentence is None}
             in_engine = [shared.sentence for shared in by_name.values() if shared.sentence is not None]
             if new:
                 self._submit_new(new, caller, within_s, admission)
             if in_engine:
                 self._engine.hasten(in_engine, caller)  # the other request may be long, and far back in the queue
-            for index, shared in decoded:
+            for index, (_, shared) in names.items():
                 shared.waiting.append((pending, index))
-            pending.sentences = [shared.sentence for _, shared in decoded if shared.sentence is not None]
+            pending.sentences = [shared.sentence for _, shared in names.values() if shared.sentence is not None]
             if by_name:
                 self._of_request[pending] = list(by_name)
             if self._cache.is_on:
-                self._metrics.cache_asked(len(cached), len(decoded))
-            if len(decoded) > len(new):
-                self._metrics.coalesced(len(decoded) - len(new))
+                self._metrics.cache_queried(len(cached), len(names))
+            if len(names) > len(new):
+                self._metrics.coalesced(len(names) - len(new))
         if one_done is not None:
             for index in cached:
                 one_done(index, pending.settled[index])
@@ -188,6 +178,24 @@ class SharedDecoding:
         with self._lock:
             self._cache.forget(sha256)
             self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
+
+    def _look_up(
+        self, requests: Sequence[ModelRequest], settled: dict[int, Outcome]
+    ) -> dict[int, tuple[Hashable, _Shared]]:
+        """Put what is cached into ``settled``; returns the other sentences by index, equal ones with the same name."""
+        names: dict[int, tuple[Hashable, _Shared]] = {}
+        by_name: dict[Hashable, _Shared] = {}
+        for index, (model, request) in enumerate(requests):
+            key = SentenceKey.of(model, request) if self._cache.is_on or self._coalesce else None
+            hypothesis = None if key is None else self._cache.get(key)
+            if hypothesis is not None:
+                settled[index] = hypothesis
+                continue
+            name: Hashable = key if self._coalesce else object()
+            shared = by_name.get(name) or self._in_engine.get(name) or _Shared(key, (model, request))
+            by_name[name] = shared
+            names[index] = (name, shared)
+        return names
 
     def _submit_new(
         self, new: Mapping[Hashable, _Shared], caller: Caller, within_s: float | None, admission: Admission

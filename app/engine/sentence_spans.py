@@ -1,26 +1,27 @@
-"""The stages of sentences in the engine, added to the trace of the request that asked for them."""
+"""The stages of sentences in the engine, added to the trace of their request."""
 
 from __future__ import annotations
 
 import math
 
 from app.engine.coalescing import PendingRequest
-from app.telemetry.tracing import Attributes, RequestTrace
+from app.telemetry.tracing import Attributes, current_trace
 
 MAX_SENTENCES = 32
 """Sentences of a request that have spans of their own; a document may have thousands."""
 
 
-def add_sentences(trace: RequestTrace, pending: PendingRequest) -> None:
-    """Add spans ``queue``, ``encode`` and ``decode`` for each sentence, as far as it has come.
+def trace_sentences(pending: PendingRequest) -> None:
+    """Add spans ``queue``, ``encode`` and ``decode`` of each sentence to the trace of the current request, if any.
 
-    Sentences from the cache have none. A sentence that another request had asked for before has the part of its spans
-    after this request.
+    Cached sentences have none. A sentence that another request submitted before has the part after this request.
 
     Args:
-        trace: The trace of the request.
-        pending: Its sentences.
+        pending: The sentences of the request, with or without outcomes.
     """
+    trace = current_trace()
+    if trace is None:
+        return
     now = trace.clock()
     sentences = list(dict.fromkeys(pending.sentences))
     trace.count("verso.sentences", pending.num_sentences)
@@ -37,5 +38,5 @@ def add_sentences(trace: RequestTrace, pending: PendingRequest) -> None:
             if math.isnan(began):
                 break
             until = now if math.isnan(ended) else ended
-            if until >= pending.asked_at:
-                trace.add(name, max(began, pending.asked_at), until, attributes)
+            if until >= pending.submitted_at:
+                trace.add(name, max(began, pending.submitted_at), until, attributes)

@@ -1,7 +1,7 @@
-"""Errors of the service; each class says which HTTP problem it is on the wire.
+"""Errors of the service; each class declares the HTTP problem that answers it.
 
-A new error is a class with its code, status and title, in the file of its theme. Errors of :mod:`model.errors` are in
-:data:`app.errors.problems.PROBLEMS`.
+A new error is a class with its code, status and title, in the module of its theme. The errors of :mod:`model.errors`
+have their rows in :data:`app.errors.problems.PROBLEMS`.
 """
 
 from app.errors.accounts import *  # noqa: F403

@@ -36,7 +36,7 @@ class KeyBehindBody(
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"There is no key in the first {limit} bytes of the body, and no more are read without one: send it in the "
+            f"The first {limit} bytes of the body have no key, and without a key no more are read: send it in the "
             "header 'Authorization', in the query, or as the first field of the body."
         )
 
@@ -74,19 +74,21 @@ class ScopeMissing(ServiceError, code="scope_missing", status=403, title="The ke
     """A key has the scopes ``given``, and the route needs the scope ``needed``."""
 
     def __init__(self, needed: str, given: Sequence[str]) -> None:
-        super().__init__(f"The key may use: {', '.join(given) or 'nothing'}; this route needs the scope {needed!r}.")
+        super().__init__(
+            f"The key has the scopes {', '.join(given) or '(none)'}; this route needs the scope {needed!r}."
+        )
 
 
 class RateLimited(ServiceError, code="rate_limited", status=429, title="Too many requests a minute", retry_after=True):
     """A caller sends more requests a minute than allowed.
 
     Args:
-        limit: How many are allowed.
-        retry_after_s: Seconds until the next one is.
+        limit: The number allowed.
+        retry_after_s: Seconds until the next request is allowed.
     """
 
     def __init__(self, limit: int, retry_after_s: float) -> None:
-        super().__init__(f"More than {limit} requests a minute; try again in {retry_after_s:.1f} s.")
+        super().__init__(f"The limit is {limit} requests a minute; try again in {retry_after_s:.1f} s.")
         self.retry_after_s = retry_after_s
 
 
@@ -102,7 +104,7 @@ class ConcurrencyExceeded(
     Args:
         num_sentences: Sentences of this request.
         num_running: Sentences of other requests with the key.
-        bound: How many are allowed at a time.
+        bound: The number allowed at once.
     """
 
     retry_after_s = 1.0
@@ -121,15 +123,15 @@ class QuotaExceeded(
 
     Args:
         num_characters: Characters of this request.
-        num_used: Characters used in this month, with those of requests that are running.
-        bound: How many are allowed a month.
+        num_used: Characters used in this month, including those of running requests.
+        bound: Characters allowed a month.
         retry_after_s: Seconds until the next month (UTC).
     """
 
     def __init__(self, num_characters: int, num_used: int, bound: int, retry_after_s: float) -> None:
         super().__init__(
-            f"The request has {num_characters} characters and {num_used} of this month's {bound} are used; the next "
-            "month begins at midnight UTC on its first day."
+            f"The request has {num_characters} characters, and {num_used} of this month's {bound} are used; the next "
+            "month begins on its first day at midnight UTC."
         )
         self.retry_after_s = retry_after_s
 
@@ -148,4 +150,6 @@ class AccountsUnavailable(
     retry_after_s = 5.0
 
     def __init__(self) -> None:
-        super().__init__("Keys and usage cannot be read or written now, so nothing is answered; try again in 5 s.")
+        super().__init__(
+            "The database of keys and usage cannot be read or written, so the request was refused; try again in 5 s."
+        )

@@ -9,13 +9,13 @@ from model.languages import LanguagePairs
 
 
 class QueueFull(ServiceError, code="queue_full", status=429, title="Too many sentences are waiting", retry_after=True):
-    """Too many sentences are waiting for the model.
+    """The sentences of a request do not fit into the queue.
 
     Args:
-        retry_after_s: Seconds until there is probably room again.
+        retry_after_s: Estimated seconds until they fit.
         num_sentences: Sentences of this request.
-        num_waiting: Sentences that are waiting already.
-        bound: Sentences that may wait.
+        num_waiting: Sentences in the queue.
+        bound: The size of the queue.
     """
 
     def __init__(self, retry_after_s: float, num_sentences: int = 0, num_waiting: int = 0, bound: int = 0) -> None:
@@ -33,7 +33,7 @@ class DeadlineUnreachable(
     title="The request would take too long at present",
     retry_after=True,
 ):
-    """A request would probably not be finished before its deadline, so it is not begun.
+    """A request would probably miss its deadline, so it is not started.
 
     Args:
         estimate_s: Estimated seconds until it would be finished.
@@ -47,15 +47,15 @@ class DeadlineUnreachable(
         if retry_after_s is not None:
             advice = f"try again in {retry_after_s:.0f} s, or {advice}"
         super().__init__(
-            f"The request has {num_sentences} sentences, which would take about {estimate_s:.1f} s, and "
-            f"{max(0.0, within_s):.1f} s are left until its deadline; {advice}."
+            f"The request has {num_sentences} sentences and would take about {estimate_s:.1f} s, but its deadline is "
+            f"in {max(0.0, within_s):.1f} s; {advice}."
         )
         self.estimate_s = estimate_s
         self.retry_after_s = retry_after_s
 
 
 class NotReady(ServiceError, code="not_ready", status=503, title="The service is not ready", retry_after=True):
-    """The service does not take requests.
+    """The service does not accept requests.
 
     Args:
         retry_after_s: Seconds until a retry may succeed.
@@ -68,11 +68,11 @@ class NotReady(ServiceError, code="not_ready", status=503, title="The service is
             "loading": "The model is still loading",
             "empty": "No model is loaded",
             "unloaded": "The model was unloaded before the request was finished",
-            "draining": "The service is shutting down and takes no new requests",
+            "draining": "The service is shutting down and accepts no new requests",
             "failed": "The model could not be loaded or no longer works",
             "stopped": "The service has stopped",
-            "no_thread": "The machine lets the service start no more threads",
-            "no_process": "The machine lets the service start no process to read documents",
+            "no_thread": "The system refuses to start another thread",
+            "no_process": "The system refuses to start a process that reads documents",
         }.get(reason, reason)
         super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s
@@ -93,33 +93,30 @@ class InferenceFailed(ServiceError, code="inference_failed", status=500, title="
     """The model raised an unexpected error; the log has it."""
 
     def __init__(self) -> None:
-        super().__init__("The model failed on this text; the operator finds the reason in the log.")
+        super().__init__("The model failed on this text; the service's log has the reason.")
 
 
 class BundleNotFound(ServiceError, code="bundle_not_found", status=404, title="There is no such bundle"):
-    """There is no bundle ``file`` to load; ``there`` are those that exist."""
+    """There is no bundle ``file`` to load; ``available`` are the names of those that exist."""
 
-    def __init__(self, file: str, there: Sequence[str]) -> None:
-        listed = ", ".join(there[:20]) or "none"
-        super().__init__(f"There is no bundle {file[:200]!r}; there are: {listed}.")
+    def __init__(self, file: str, available: Sequence[str]) -> None:
+        super().__init__(f"There is no bundle {file[:200]!r}; available: {', '.join(available[:20]) or 'none'}.")
 
 
-class BundleOutside(
-    ServiceError, code="bundle_outside", status=422, title="The bundle lies outside of the folders allowed"
-):
+class BundleOutside(ServiceError, code="bundle_outside", status=422, title="The bundle is outside the allowed folders"):
     """The bundle ``file`` is outside the folders that bundles may be loaded from; a bundle is a program."""
 
     def __init__(self, file: str) -> None:
         super().__init__(
-            f"The bundle {file[:200]!r} is outside the folders of the bundles configured (VERSO_MODELS, "
-            "VERSO_MODEL); put it there, or start with another folder."
+            f"The bundle {file[:200]!r} is outside the folders of the configured bundles (VERSO_MODELS, VERSO_MODEL); "
+            "move it there, or start the service with another folder."
         )
 
 
 class BundleRefused(ServiceError, code="bundle_refused", status=422, title="The bundle cannot be served"):
-    """A bundle cannot be served: it is damaged, foreign, has another digest than expected, or needs another device.
+    """A bundle cannot be served: it is damaged or foreign, its digest differs, or it needs another device.
 
-    The message is that of the error the bundle was refused with.
+    The message is that of the error with which the bundle was refused.
     """
 
 
@@ -127,44 +124,44 @@ class ModelAlreadyLoaded(ServiceError, code="model_already_loaded", status=409, 
     """The bundle to load has the name of a model that is loaded."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"A model called {name!r} is loaded already; unload it first.")
+        super().__init__(f"A model called {name!r} is already loaded; unload it first.")
 
 
 class UnknownModel(ServiceError, code="unknown_model", status=404, title="No such model is loaded"):
     """The model ``name`` to unload is not among those ``loaded``."""
 
     def __init__(self, name: str, loaded: Sequence[str]) -> None:
-        super().__init__(f"No model called {name[:200]!r} is loaded; loaded are: {', '.join(loaded) or 'none'}.")
+        super().__init__(f"No model called {name[:200]!r} is loaded; loaded models: {', '.join(loaded) or 'none'}.")
 
 
 class LanguageNotDetected(
     ServiceError, code="language_not_detected", status=422, title="The language could not be detected"
 ):
-    """``source`` is ``auto``, and no loaded language is detected: none has the text's letters. ``pairs`` are loaded."""
+    """``source`` is ``auto``, and none of the languages of ``pairs``, the loaded ones, is detected."""
 
     def __init__(self, pairs: LanguagePairs) -> None:
         super().__init__(
-            "The language of the text cannot be detected: it is none of the loaded ones, or no detector knows it; "
-            f"name it as source. Loaded: {pairs.describe()}."
+            "The language of the text cannot be detected: no model has it, or the detector does not support it; "
+            f"name it as source. Loaded pairs: {pairs.describe()}."
         )
 
 
 class DetectedPairNotServed(
     ServiceError, code="detected_pair_not_served", status=422, title="The detected pair is not served"
 ):
-    """``source`` is ``auto``, and no single pair translates from the detected language to the target.
+    """``source`` is ``auto``, and no pair, or several, have the detected language and the target.
 
     Args:
-        language: The language detected.
+        language: The detected language.
         confidence: The confidence in it, 0 to 1.
         target: The target language, or None if none was named.
         pairs: The loaded pairs.
     """
 
     def __init__(self, language: str, confidence: float, target: str | None, pairs: LanguagePairs) -> None:
-        wanted = "no target is named" if target is None else f"target is {target!r}"
+        request = "no target is named" if target is None else f"target is {target!r}"
         super().__init__(
-            f"The text seems to be {language!r} (confidence {confidence:.2f}) and {wanted}: no single loaded pair "
-            f"fits. Name source and target; loaded: {pairs.describe()}."
+            f"The text seems to be {language!r} (confidence {confidence:.2f}) and {request}: no single loaded pair "
+            f"matches. Name source and target; loaded pairs: {pairs.describe()}."
         )
         self.language = language

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from model import errors as model_errors
 
 MAX_PROBLEMS = 20
-"""Fields that an answer says something about; validation stops behind them."""
+"""Most fields that an answer reports; validation stops there."""
 
 MAX_DETAIL_CHARACTERS = 2_000
-"""Characters of a message to a client; what is longer is cut."""
+"""Most characters of a message to a client; longer ones are cut."""
 
 MAX_ERROR_BYTES = 16_000
-"""Bytes of the JSON body of an error."""
+"""Most bytes of the JSON body of an error."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ PROBLEMS: dict[type[Exception], ProblemRow] = {
 
 
 class ServiceError(Exception):
-    """The root: everything ``app`` raises on purpose to refuse a request. They can be sent to other processes.
+    """The base class of the errors with which ``app`` refuses a request. They can be pickled.
 
-    A class without a code of its own is answered as its base class is.
+    A class without a code is answered like its base class.
     """
 
     retry_after_s: float | None = None
@@ -90,13 +90,13 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True)
 class FieldProblem:
-    """What is wrong with one field.
+    """The error of one field.
 
     Args:
         field: Its path, such as ``text[2]``.
-        message: What is wrong and what would be right.
-        value: What was sent, if it is short.
-        bound: The bound it exceeds, if there is one.
+        message: The error, and what is accepted.
+        value: The value in the request, if it is short.
+        bound: The bound that it exceeds, if any.
     """
 
     field: str
@@ -105,9 +105,8 @@ class FieldProblem:
     bound: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For the problem's ``errors`` list, without what is unknown."""
-        known = {"field": self.field, "message": self.message, "value": self.value, "bound": self.bound}
-        return {key: value for key, value in known.items() if value is not None}
+        """The entry in the problem's list ``errors``, without fields that are None."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 STARTUP_ONLY: frozenset[type[Exception]] = frozenset(
@@ -119,8 +118,8 @@ STARTUP_ONLY: frozenset[type[Exception]] = frozenset(
         model_errors.WorkersFailed,
     }
 )
-"""Errors that end the start, or of training and bulk translation; when a request loads a
-bundle, they become a BundleRefused."""
+"""Errors that end a start, a training or a bulk translation. If a request loads a bundle, they become a
+``BundleRefused``."""
 
 _UNEXPECTED = ProblemRow("internal_error", 500, "Something went wrong", show_detail=False)
 
@@ -136,7 +135,7 @@ class Problem:
         detail: What happened this time; None if the client must not see it.
         retry_after_s: Seconds after which a retry may succeed.
         challenge: The ``WWW-Authenticate`` header.
-        errors: The fields that are wrong.
+        errors: The invalid fields.
     """
 
     status: int
@@ -145,7 +144,7 @@ class Problem:
     detail: str | None = None
     retry_after_s: float | None = None
     challenge: str | None = None
-    errors: tuple[FieldProblem, ...] = field(default=())
+    errors: tuple[FieldProblem, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON body."""
@@ -154,13 +153,13 @@ class Problem:
             "title": self.title,
             "status": self.status,
             "code": self.code,
-            "detail": self.detail or "The operator finds the reason in the log, under the request id.",
+            "detail": self.detail or "The service's log has the reason, under the request id.",
         }
-        left = MAX_ERROR_BYTES - _num_bytes(body)
+        room = MAX_ERROR_BYTES - _num_bytes(body)
         for problem in self.errors:
             entry = problem.to_dict()
-            left -= _num_bytes(entry) + 2
-            if left < 100:  # the name of the list
+            room -= _num_bytes(entry) + 2
+            if room < 100:  # for the name of the list
                 break
             body.setdefault("errors", []).append(entry)
         return body
@@ -175,7 +174,7 @@ def _cut(message: str) -> str:
 
 
 def problem_for(error: BaseException) -> Problem:
-    """The problem that answers an error; an error that is not in the table is a 500 without detail."""
+    """The problem that answers an error; an error without a row is a 500 without detail."""
     row = next((PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS), _UNEXPECTED)
     return Problem(
         status=row.status,

@@ -17,29 +17,30 @@ class GlossaryNotFound(ServiceError, code="glossary_not_found", status=404, titl
 class GlossaryPairMissing(
     ServiceError, code="glossary_pair_missing", status=422, title="The glossary has no terms for these languages"
 ):
-    """A stored glossary has no terms, or those of several pairs, for the languages of a request.
+    """No dictionary of a stored glossary, or several, match the languages of a request.
 
     Args:
-        source: The language of the text, or None if none was named.
-        target: The target language, or None if none was named.
-        pairs: The pairs that the glossary has terms for.
+        source: The language of the text, or None if the request does not name it.
+        target: The target language, or None if the request does not name it.
+        pairs: The language pairs of the glossary's dictionaries.
     """
 
     def __init__(self, source: str | None, target: str | None, pairs: Sequence[tuple[str, str]]) -> None:
-        listed = ", ".join(f"{one}-{other}" for one, other in pairs)
+        request = f"source {source or 'not named'}, target {target or 'not named'}"
+        listed = ", ".join("-".join(pair) for pair in pairs)
         super().__init__(
-            f"No single dictionary of the glossary fits source {source!r}, target {target!r}; name one of: {listed}."
+            f"No single dictionary of the glossary matches the languages ({request}); name those of one: {listed}."
         )
 
 
 class InvalidGlossary(
     ServiceError, code="invalid_glossary", status=422, title="The terms of the glossary cannot be used"
 ):
-    """The terms of a glossary cannot be stored, or not be used for a request; the message says why."""
+    """The terms of a glossary cannot be stored, or cannot be used for a request; the message says why."""
 
 
 class GlossaryStoreFull(ServiceError, code="glossary_store_full", status=409, title="No more glossaries can be stored"):
-    """No more glossaries, or no more terms, can be stored; ``bound`` says how many."""
+    """No more glossaries or terms can be stored; ``bound`` is a sentence about the limit."""
 
     def __init__(self, bound: str) -> None:
         super().__init__(f"The glossary cannot be stored: {bound}; delete some.")
@@ -55,15 +56,15 @@ class DocumentTooLarge(ServiceError, code="document_too_large", status=413, titl
 class UnsupportedDocument(
     ServiceError, code="unsupported_document", status=415, title="Documents of this kind are not supported"
 ):
-    """There is no format for a file whose name ends in ``suffix``; there are those in ``supported``."""
+    """The name of a document ends in ``suffix``, which is not among those ``supported``."""
 
     def __init__(self, suffix: str, supported: Sequence[str]) -> None:
-        given = f"ends in {suffix[:20]!r}" if suffix else "has no ending"
-        super().__init__(f"The name of the file {given}; supported are: {', '.join(supported)}.")
+        name = f"ends in {suffix[:20]!r}" if suffix else "has no ending"
+        super().__init__(f"The name of the file {name}; supported endings: {', '.join(supported)}.")
 
 
 class DocumentRefused(ServiceError, code="document_refused", status=422, title="The document cannot be translated"):
-    """A document is broken, dangerous, or of another kind than its name says; the message says which."""
+    """A document is damaged, dangerous, or of another kind than its name says; the message says which."""
 
 
 class DocumentTooComplex(ServiceError, code="document_too_complex", status=422, title="The document is too complex"):
@@ -80,14 +81,14 @@ class DocumentTooComplex(ServiceError, code="document_too_complex", status=422, 
 
 
 class DocumentsFull(
-    ServiceError, code="documents_full", status=429, title="Too many documents are kept", retry_after=True
+    ServiceError, code="documents_full", status=429, title="Too many documents are stored", retry_after=True
 ):
-    """As many documents are kept as may be.
+    """The limit of stored documents is reached.
 
     Args:
-        bound: How many those are.
+        bound: The limit.
         retry_after_s: Seconds until the first of them is deleted.
-        is_of_key: Whether the bound is that of one key.
+        is_of_key: Whether it is the limit of a single key.
     """
 
     def __init__(self, bound: int, retry_after_s: float, is_of_key: bool = False) -> None:
@@ -101,24 +102,24 @@ class DocumentsFull(
 
 
 class DocumentNotFound(ServiceError, code="document_not_found", status=404, title="There is no such document"):
-    """There is no document with the id ``given``."""
+    """There is no document with this id."""
 
-    def __init__(self, given: str) -> None:
-        super().__init__(f"There is no document {given[:64]!r}; documents are deleted after a day.")
+    def __init__(self, id: str) -> None:
+        super().__init__(f"There is no document {id[:64]!r}; documents are deleted after a day.")
 
 
 class DocumentNotDone(ServiceError, code="document_not_done", status=409, title="The document is not translated yet"):
-    """The result of a document is asked for, which has the status ``status``."""
+    """The result of a document is requested, but its ``status`` is not ``done``."""
 
     def __init__(self, status: str) -> None:
-        super().__init__(f"The document's status is {status!r}; with partial=true you get what is translated so far.")
+        super().__init__(f"The document's status is {status!r}; partial=true returns what is translated so far.")
 
 
 class StorageFull(ServiceError, code="storage_full", status=507, title="There is no room left on the disk"):
-    """The disk cannot hold any more documents or glossaries."""
+    """The disk has no room for more documents or glossaries."""
 
     def __init__(self) -> None:
-        super().__init__("There is no room left on the disk; delete what is no longer needed, or try again later.")
+        super().__init__("The disk of the service is full; delete documents or glossaries, or try again later.")
 
 
 class StorageUnavailable(
@@ -129,4 +130,4 @@ class StorageUnavailable(
     retry_after_s = 30.0
 
     def __init__(self) -> None:
-        super().__init__("Documents and glossaries cannot be read or written now; try again in 30 s.")
+        super().__init__("Documents and glossaries cannot be read or written at present; try again in 30 s.")

@@ -1,1 +1,1 @@
-"""Stored glossaries: their terms, where they are kept, and which of them a text holds."""
+"""Stored glossaries: their store, and the selection of the terms that occur in a text."""

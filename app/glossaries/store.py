@@ -1,7 +1,7 @@
-"""Where glossaries are kept: SQLite, in a folder or in memory.
+"""The store of glossaries: SQLite, in a folder or in memory.
 
 A glossary has a name and a dictionary for each of its language pairs. Nothing is opened before it is needed: a service
-that has no glossaries does not even load SQLite.
+without glossaries does not load SQLite.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull
-from app.glossaries.terms import merged, stored_tsv, to_tsv
+from app.glossaries.terms import merge_glossaries, stored_tsv, to_tsv
 from app.storage import open_database, storage_errors
 from model.languages import plain_code
 from model.text.glossary import Glossary
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import sqlite3
 
 FILE_NAME = "glossaries.sqlite"
-"""The file in the folder for data."""
+"""The name of the file in the folder for data."""
 
 MAX_GLOSSARIES = 1_000
-"""Glossaries that can be stored."""
+"""Most stored glossaries."""
 
 MAX_CHARACTERS = 50_000_000
-"""Characters of all terms of all glossaries together."""
+"""Most characters of the terms of all glossaries together."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS glossaries (
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS dictionaries (
     UNIQUE (glossary, source, target)
 );
 """
-# What was answered survives a power failure; FULL would not wait until the journal's deletion is on the disk.
+# Answered changes survive a power failure; FULL would not wait until the journal's deletion is on the disk.
 _PRAGMAS = ("foreign_keys = ON", "synchronous = EXTRA")
 _ADDED_COLUMNS = {"glossaries": {"owner": "TEXT NOT NULL DEFAULT ''"}}
 
@@ -71,7 +71,7 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class DictionaryInfo:
-    """What a dictionary is, without its terms.
+    """A dictionary without its terms.
 
     Args:
         source: The source language, without a region.
@@ -86,7 +86,7 @@ class DictionaryInfo:
 
 @dataclass(frozen=True)
 class GlossaryInfo:
-    """What a glossary is, without its terms.
+    """A glossary without its terms.
 
     Args:
         id: Its id.
@@ -103,7 +103,7 @@ class GlossaryInfo:
 
 @dataclass(frozen=True)
 class OwnerBounds:
-    """What one owner may store, where there are owners.
+    """The limits of one owner.
 
     Args:
         glossaries: Most glossaries.
@@ -115,7 +115,7 @@ class OwnerBounds:
 
 
 class _Connection:
-    """The connection that all views of a store share, opened when it is needed.
+    """The connection that all views of a store share; it is opened when it is needed.
 
     Args:
         file: The file, or None for memory.
@@ -139,10 +139,10 @@ class _Connection:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, with a lock; what was changed is undone if the block raises.
+        """The connection, with a lock; changes are undone if the block raises.
 
         Raises:
-            StorageFull: There is no room left on the disk.
+            StorageFull: The disk is full.
             StorageUnavailable: The disk cannot be read or written.
         """
         with self._lock, storage_errors():
@@ -157,8 +157,8 @@ class GlossaryStore:
     """The stored glossaries. Its methods may be called from any thread, and take milliseconds.
 
     Args:
-        folder: Where they are kept; None keeps them in memory, until the process ends.
-        bounds: What one owner may store.
+        folder: The folder of the file; None for memory, until the process ends.
+        bounds: The limits of one owner.
     """
 
     def __init__(self, folder: Path | None, bounds: OwnerBounds | None = None) -> None:
@@ -167,10 +167,10 @@ class GlossaryStore:
         self._owner: str | None = None
 
     def owned_by(self, owner: str) -> GlossaryStore:
-        """The same store, as one owner sees it: other glossaries do not exist, and new ones are the owner's.
+        """A view of the store with the glossaries of one owner.
 
         Args:
-            owner: The id of a key, or nothing for glossaries without an owner.
+            owner: The id of a key, or empty for glossaries without an owner.
         """
         view = copy.copy(self)
         view._owner = owner
@@ -193,12 +193,12 @@ class GlossaryStore:
         glossary_id = str(uuid.uuid4())
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._connection.transaction() as connection:
-            for bound, whose in self._with_owner(MAX_GLOSSARIES, self._bounds.glossaries):
+            for bound, owner in self._with_owner(MAX_GLOSSARIES, self._bounds.glossaries):
                 (count,) = connection.execute(
-                    "SELECT count(*) FROM glossaries WHERE owner = coalesce(?, owner)", (whose,)
+                    "SELECT count(*) FROM glossaries WHERE owner = coalesce(?, owner)", (owner,)
                 ).fetchone()
                 if count >= bound:
-                    raise GlossaryStoreFull(f"{_subject(whose)} may have {bound} glossaries")
+                    raise GlossaryStoreFull(f"{_subject(owner)} may have {bound} glossaries")
             connection.execute(
                 "INSERT INTO glossaries (id, name, created, owner) VALUES (?, ?, ?, ?)",
                 (glossary_id, name, created, self._owner or ""),
@@ -245,7 +245,8 @@ class GlossaryStore:
             for new in dictionaries:
                 lines = _lines(connection, glossary_id, new.source, new.target)
                 old = () if lines is None else stored_tsv(lines)
-                self._put(connection, glossary_id, Dictionary(new.source, new.target, merged([new.terms, old])))
+                terms = merge_glossaries([new.terms, old])
+                self._put(connection, glossary_id, Dictionary(new.source, new.target, terms))
             return _info(connection, glossary_id)
 
     def replace(self, glossary_id: str, dictionary: Dictionary) -> None:
@@ -301,15 +302,15 @@ class GlossaryStore:
         with self._of(glossary_id) as connection:
             info = _only(_info(connection, glossary_id), source, target)
             lines = _lines(connection, glossary_id, info.source, info.target)
-        # Outside of the transaction: 100,000 terms take a fifth of a second.
+        # Outside the transaction: 100,000 terms take a fifth of a second.
         return Dictionary(info.source, info.target, () if lines is None else stored_tsv(lines))
 
     def _with_owner(self, of_all: int, of_owner: int) -> list[tuple[int, str | None]]:
-        """The bounds that hold, each with its owner or None for all of them."""
+        """The limits that apply, each with its owner, or None for that of all owners together."""
         return [(of_all, None), *([] if self._owner is None else [(of_owner, self._owner)])]
 
     def _put(self, connection: sqlite3.Connection, glossary_id: str, dictionary: Dictionary) -> None:
-        """Store the terms of a language pair, within the bounds.
+        """Store the terms of a language pair within the limits.
 
         Raises:
             GlossaryStoreFull: There would be too many characters.
@@ -322,14 +323,14 @@ class GlossaryStore:
             "terms = excluded.terms",
             (glossary_id, dictionary.source, dictionary.target, len(dictionary.terms), len(terms), terms),
         )
-        for bound, whose in self._with_owner(MAX_CHARACTERS, self._bounds.characters):
+        for bound, owner in self._with_owner(MAX_CHARACTERS, self._bounds.characters):
             (num_characters,) = connection.execute(
                 "SELECT sum(num_characters) FROM dictionaries JOIN glossaries ON glossary = id "
                 "WHERE owner = coalesce(?, owner)",
-                (whose,),
+                (owner,),
             ).fetchone()
             if num_characters > bound:
-                raise GlossaryStoreFull(f"the terms of {_subject(whose)} may have {bound} characters")
+                raise GlossaryStoreFull(f"the terms of {_subject(owner)} may have {bound} characters")
 
     @contextlib.contextmanager
     def _of(self, glossary_id: str) -> Iterator[sqlite3.Connection]:
@@ -365,14 +366,18 @@ def _lines(connection: sqlite3.Connection, glossary_id: str, source: str, target
 
 
 def _only(glossary: GlossaryInfo, source: str | None, target: str | None) -> DictionaryInfo:
-    """The one dictionary of a glossary that fits languages."""
-    fitting = [
+    """The dictionary of a glossary that matches languages.
+
+    Raises:
+        GlossaryPairMissing: None matches, or several do.
+    """
+    matches = [
         dictionary
         for dictionary in glossary.dictionaries
         if source in (None, dictionary.source) or plain_code(source or "") == dictionary.source
         if target in (None, dictionary.target) or plain_code(target or "") == dictionary.target
     ]
-    if len(fitting) != 1:
+    if len(matches) != 1:
         pairs = [(dictionary.source, dictionary.target) for dictionary in glossary.dictionaries]
         raise GlossaryPairMissing(source, target, pairs)
-    return fitting[0]
+    return matches[0]

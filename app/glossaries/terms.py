@@ -15,42 +15,42 @@ from model.text.glossary import Glossary, GlossaryTerm, endings_of
 from model.translation.options import MAX_TERM_CHARACTERS, MAX_TERMS
 
 MAX_STORED_TERMS = 100_000
-"""Terms of one language pair of a stored glossary."""
+"""Most terms of one language pair of a stored glossary."""
 
 _SHOWN_CHARACTERS = 60
 
 _CHECK_INTERVAL = 1_000
-"""Words or terms after which a search looks whether it is still wanted."""
+"""Words or terms after which a search checks whether it was cancelled."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"[^\W_]+|[\W_]")
 
 
 def parse_tsv(text: str) -> Glossary:
-    """Read terms: one a line, source and target with a tab between them. Empty lines are skipped.
+    """Parse terms: one per line, source and target separated by a tab. Empty lines are skipped.
 
     Raises:
-        InvalidGlossary: A line is no term, or two have the same source.
+        InvalidGlossary: A line is not a term, or two have the same source.
     """
     return _checked((number, line.split("\t")) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
 def parse_csv(text: str) -> Glossary:
-    """Read terms: one a row, source and target, and possibly the two languages, which are ignored.
+    """Parse terms: one per row, source and target, optionally followed by the two languages, which are ignored.
 
     Raises:
-        InvalidGlossary: A row is no term, or two have the same source.
+        InvalidGlossary: A row is not a term, or two have the same source.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         rows = [(reader.line_num, row[:2] if len(row) == 4 else row) for row in reader if any(map(str.strip, row))]
     except csv.Error as error:
-        raise InvalidGlossary(f"Line {reader.line_num} of the entries is not CSV: {error}.") from None
+        raise InvalidGlossary(f"Line {reader.line_num} of the entries is not valid CSV: {error}.") from None
     return _checked(rows)
 
 
 def to_tsv(terms: Glossary) -> str:
-    """Terms as :func:`parse_tsv` reads them.
+    """Terms in the format of :func:`parse_tsv`.
 
     Args:
         terms: The terms.
@@ -58,58 +58,55 @@ def to_tsv(terms: Glossary) -> str:
     return "\n".join(f"{term.source}\t{term.target}" for term in terms)
 
 
-def merged(several: Iterable[Glossary]) -> Glossary:
-    """The terms of several glossaries; of terms with the same source the first counts.
+def merge_glossaries(glossaries: Iterable[Glossary]) -> Glossary:
+    """The terms of several glossaries; of terms with the same source, the first one is used.
 
     Args:
-        several: The glossaries.
+        glossaries: The glossaries.
 
     Raises:
-        InvalidGlossary: They are too many.
+        InvalidGlossary: They have too many terms.
     """
     terms_by_source: dict[str, GlossaryTerm] = {}
-    for terms in several:
+    for terms in glossaries:
         for term in terms:
             terms_by_source.setdefault(term.source, term)
     return _bounded(terms_by_source)
 
 
 def stored_tsv(text: str) -> Glossary:
-    """Terms that :func:`to_tsv` has written: they were checked before.
+    """Parse terms that :func:`to_tsv` has written, without checks.
 
     Args:
         text: The lines.
     """
-    return tuple(GlossaryTerm(source, target) for source, _, target in map(_at_tab, text.split("\n")))
-
-
-def _at_tab(line: str) -> tuple[str, str, str]:
-    return line.partition("\t")
+    lines = (line.partition("\t") for line in text.split("\n"))
+    return tuple(GlossaryTerm(source, target) for source, _, target in lines)
 
 
 def terms_in(
     terms: Glossary, texts: Sequence[str], language: str, check: Callable[[], None] = lambda: None
 ) -> Glossary:
-    """The terms that texts hold: a request may have fewer terms than a stored glossary.
+    """The terms that occur in texts: a request may have fewer terms than a stored glossary.
 
-    Texts are read once however many terms there are, by the automaton of Aho and Corasick (1975,
-    doi:10.1145/360825.360855) over words. The time is linear in the texts and in the glossary, whatever they are.
+    Texts are read once, whatever the number of terms, by the automaton of Aho and Corasick (1975,
+    doi:10.1145/360825.360855) over words. The time is linear in the texts and in the glossary.
 
     Args:
         terms: The terms.
         texts: The texts.
         language: The language of the texts, without a region.
-        check: Called every few milliseconds; ends the search by raising.
+        check: Called every few milliseconds; its exception ends the search.
 
     Raises:
-        InvalidGlossary: The texts hold more terms than a request may have.
+        InvalidGlossary: More terms occur than a request may have.
     """
     words: set[str] = set()
     for text in texts:
         words.update(_words(text, check))
     lower_words = {word.lower() for word in words}
     lowered = {part for word in words for part in _WORD.findall(word.lower())}
-    # Terms in lower case are found in any case, others as they are written and in capitals.
+    # Terms in lower case match in any case, others as they are written and in capitals.
     in_any_case, as_written = _WordAutomaton(), _WordAutomaton()
     for number, term in enumerate(terms):
         if not number % _CHECK_INTERVAL:
@@ -129,18 +126,18 @@ def terms_in(
     for automaton, is_lower in ((in_any_case, True), (as_written, False)):
         automaton.complete(check)
         for text in texts if automaton else ():
-            indexes.update(automaton.found_in(_words(text.lower() if is_lower else text, check)))
+            indexes.update(automaton.search(_words(text.lower() if is_lower else text, check)))
             if len(indexes) > MAX_TERMS:
                 raise InvalidGlossary(
-                    f"The texts hold more than {MAX_TERMS} terms of the glossary, which is as many as can be used at "
-                    "once; send fewer texts in one request."
+                    f"More than {MAX_TERMS} terms of the glossary occur in the texts, which is the limit of a request; "
+                    "send fewer texts at once."
                 )
     return tuple(terms[number] for number in sorted(indexes))
 
 
 @cache
 def _in_any_case(ending: str) -> tuple[str, ...]:
-    """An ending with each of its letters small and as a capital."""
+    """An ending in every combination of small and capital letters."""
     return tuple(map("".join, product(*zip(ending, ending.upper(), strict=True))))
 
 
@@ -158,20 +155,20 @@ class _WordAutomaton:
     def __bool__(self) -> bool:
         return bool(self._terms)
 
-    def add(self, number: int, words: Sequence[str], endings: Iterable[str], known: Collection[str]) -> None:
-        """Look for a term, unless the texts lack one of its words.
+    def add(self, number: int, words: Sequence[str], endings: Iterable[str], text_words: Collection[str]) -> None:
+        """Add a term, unless the texts lack one of its words.
 
         Args:
             number: The number of the term.
             words: Its words.
-            endings: What may follow the last one.
-            known: The words of the texts.
+            endings: Endings that may follow the last word.
+            text_words: The words of the texts.
         """
         *begin, last = words
-        if not all(word in known for word in begin):
+        if not all(word in text_words for word in begin):
             return
         for ending in ("", *endings):
-            if last + ending in known:
+            if last + ending in text_words:
                 state = 0
                 for word in (*begin, last + ending):
                     state = self._next[state].setdefault(word, len(self._next))
@@ -197,20 +194,20 @@ class _WordAutomaton:
                 suffix = self._suffix[following] = self._follow(self._suffix[state], word)
                 self._ends_before[following] = suffix if suffix in self._terms else self._ends_before[suffix]
 
-    def found_in(self, words: Iterable[str]) -> set[int]:
+    def search(self, words: Iterable[str]) -> set[int]:
         """The numbers of the terms in a text.
 
         Args:
             words: The words of the text.
         """
         indexes: set[int] = set()
-        seen: set[int] = {0}  # each end of a term is looked at once, so that nested terms cost nothing
+        visited: set[int] = {0}  # each end of a term is visited once, so that nested terms cost nothing
         state = 0
         for word in words:
             state = self._follow(state, word)
             end = state if state in self._terms else self._ends_before[state]
-            while end not in seen:
-                seen.add(end)
+            while end not in visited:
+                visited.add(end)
                 indexes.update(self._terms[end])
                 end = self._ends_before[end]
         return indexes
@@ -234,7 +231,9 @@ def _checked(rows: Iterable[tuple[int, Sequence[str]]]) -> Glossary:
     by_source: dict[str, GlossaryTerm] = {}
     for number, cells in rows:
         if len(cells) != 2:
-            raise InvalidGlossary(f"Line {number} of the entries must have a source and a target.")
+            raise InvalidGlossary(
+                f"Line {number} of the entries has {len(cells)} cells; it must have a source and a target."
+            )
         source, target = (_checked_side(number, cell.strip()) for cell in cells)
         if source in by_source:
             raise InvalidGlossary(
@@ -248,10 +247,12 @@ def _checked(rows: Iterable[tuple[int, Sequence[str]]]) -> Glossary:
     return _bounded(by_source)
 
 
-def _bounded(found: Mapping[str, GlossaryTerm]) -> Glossary:
-    if len(found) > MAX_STORED_TERMS:
-        raise InvalidGlossary(f"The glossary has more than {MAX_STORED_TERMS} entries for one language pair.")
-    return tuple(found.values())
+def _bounded(terms_by_source: Mapping[str, GlossaryTerm]) -> Glossary:
+    if len(terms_by_source) > MAX_STORED_TERMS:
+        raise InvalidGlossary(
+            f"The glossary has more than {MAX_STORED_TERMS} entries for one language pair; divide it into several."
+        )
+    return tuple(terms_by_source.values())
 
 
 def _checked_side(number: int, text: str) -> str:

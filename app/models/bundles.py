@@ -1,4 +1,4 @@
-"""Bundle files: those named by the settings, and those that an operator may load while the service runs."""
+"""Bundle files: the configured ones, and those that an operator may load while the service runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import BundleNotFound, BundleOutside, SettingsError
-from app.models.pulling import pulled
+from app.models.pulling import pull_bundle
 from app.settings import AUTO, ENV_PREFIX, Settings
 from model.artifacts.pulled import PREFIX, PulledName
 from model.process.threads import usable_threads
@@ -28,7 +28,7 @@ class BundleSource(Protocol):
     """Loads translators. Its methods take seconds; they are called on a separate thread, one at a time."""
 
     def load_configured(self) -> Sequence[Translator]:
-        """Load the translators the settings name, in the order they serve."""
+        """Load the configured translators, in the order in which they serve."""
         ...
 
     def name_of(self, file: str) -> str:
@@ -36,12 +36,12 @@ class BundleSource(Protocol):
         ...
 
     def load(self, file: str, sha256: str | None) -> Translator:
-        """Load another bundle, on one processor thread, so that the running models keep theirs."""
+        """Load another bundle on one thread, so that the running models keep their threads."""
         ...
 
 
 class BundleFiles:
-    """Bundle files named by the settings.
+    """The configured bundle files.
 
     Args:
         settings: The bundles or their folder, the device, the threads and, optionally, a checksum.
@@ -51,7 +51,7 @@ class BundleFiles:
         self._settings = settings
 
     def load_configured(self) -> Sequence[Translator]:
-        """Load every bundle the settings name, on all processor threads of the service.
+        """Load every configured bundle, on all threads of the service.
 
         Raises:
             SettingsError: A folder is empty, two bundles have the same name, or shortlists are on and no bundle has
@@ -64,7 +64,7 @@ class BundleFiles:
         return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def configured(self) -> list[str]:
-        """The bundles the settings name: paths, ``auto`` for the shipped translator, and ``hf:`` names of models.
+        """The names of the configured bundles: paths, ``auto`` for the shipped translator, and ``hf:`` names.
 
         Raises:
             SettingsError: The folder is empty, or the list names no bundle.
@@ -76,13 +76,13 @@ class BundleFiles:
             files = [str(path) for path in _bundles_in(folder)]
             if not files:
                 raise SettingsError(
-                    f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder holds no .pt file and no .verso file"
+                    f"{ENV_PREFIX}MODELS is {str(folder)!r}: the folder has no .pt file and no .verso file"
                 )
             return files
-        named = [name.strip() for name in self._settings.models.split(",") if name.strip()]
-        if not named:
+        names = [name.strip() for name in self._settings.models.split(",") if name.strip()]
+        if not names:
             raise SettingsError(f"{ENV_PREFIX}MODELS is {self._settings.models!r}: it names no bundle")
-        return named
+        return names
 
     def check(self, paths: Sequence[Path]) -> None:
         """Check that bundles can be served together. Reads only their manifests.
@@ -103,8 +103,8 @@ class BundleFiles:
             name = read_manifest(path).name
             if name in names:
                 raise SettingsError(
-                    f"{ENV_PREFIX}MODELS holds two bundles called {name!r}, {names[name]} and {path}: requests and "
-                    "metrics identify models by name; leave one out, or export it under another name"
+                    f"{ENV_PREFIX}MODELS has two bundles called {name!r}, {names[name]} and {path}: requests and "
+                    "metrics identify models by name; remove one, or export it under another name"
                 )
             names[name] = path
 
@@ -140,9 +140,9 @@ class BundleFiles:
         return self._load(self._allowed(file), 1, sha256)
 
     def _path(self, name: str) -> Path:
-        """The file of a bundle named by the settings; builds that of the shipped translator, pulls models of a hub."""
+        """The file of a configured bundle; builds that of the shipped translator, and pulls models of a hub."""
         if name.startswith(PREFIX):
-            return self._pulled(PulledName.parse(name))
+            return self._pull(PulledName.parse(name))
         if name != AUTO:
             return Path(name)
         if self._settings.auto_bundle is not None:
@@ -151,14 +151,14 @@ class BundleFiles:
 
         return build_pretrained(self._device.device, self._settings.cache_dir, report=logger.info)
 
-    def _pulled(self, name: PulledName) -> Path:
+    def _pull(self, name: PulledName) -> Path:
         from model.artifacts.pretrained import preferred_precision
 
-        return pulled(name, preferred_precision(self._device.device), self._settings.cache_dir)
+        return pull_bundle(name, preferred_precision(self._device.device), self._settings.cache_dir)
 
     @functools.cached_property
     def _device(self) -> DeviceChoice:
-        """The device of all bundles; logged when it is chosen."""
+        """The device of all bundles; logged once."""
         from model.process.devices import choose_device
 
         choice = choose_device(self._settings.device)
@@ -181,7 +181,7 @@ class BundleFiles:
         if not any(read_manifest(path).shortlist for path in paths):
             raise SettingsError(
                 f"{ENV_PREFIX}SHORTLIST is 'on', but {' and '.join(map(str, paths))} has no shortlist: make a bundle "
-                "with a shortlist with 'verso shortlist', or switch it off"
+                "that has one with 'verso shortlist', or switch shortlists off"
             )
 
     def _folders(self) -> list[Path]:
@@ -193,29 +193,28 @@ class BundleFiles:
         return list(dict.fromkeys(parents))
 
     def _allowed(self, file: str) -> Path:
-        """The file an operator names, if it is in an allowed folder after links are resolved."""
+        """The file that an operator names, if it is in an allowed folder after links are resolved."""
         if file == AUTO or (_is_made(file) and file in self.configured()):
             return self._path(file)
         folders = self._folders()
-        inside = False
+        is_inside = False
         for folder in folders:
             try:
                 path = (folder / file).resolve()
                 if not path.is_relative_to(folder):
                     continue
-                inside = True
+                is_inside = True
                 if path.is_file():
                     return path
             except (OSError, RuntimeError) as error:  # a name too long for the file system, or a loop of links
                 logger.info("a bundle's path cannot be resolved", extra={"fields": {"reason": type(error).__name__}})
-                inside = True
-        if not inside:
+                is_inside = True
+        if not is_inside:
             raise BundleOutside(file)
-        there = [path.name for folder in folders for path in _bundles_in(folder)]
-        raise BundleNotFound(file, there)
+        raise BundleNotFound(file, [path.name for folder in folders for path in _bundles_in(folder)])
 
     def _load(self, path: Path, num_threads: int, sha256: str | None) -> Translator:
-        # Imported here, because importing torch takes seconds, which --help and wrong settings should not cost.
+        # Imported here: torch takes seconds, for which --help and errors of settings should not wait.
         from model.artifacts.bundle import read_manifest
         from model.translator import Translator
 
@@ -224,11 +223,11 @@ class BundleFiles:
         shortlist = self._settings.shortlist == "on"
         if shortlist and not read_manifest(path).shortlist:
             logger.warning(
-                "a bundle has no shortlist: its whole vocabulary is used", extra={"fields": {"file": path.name}}
+                "the bundle has no shortlist: its whole vocabulary is used", extra={"fields": {"file": path.name}}
             )
             shortlist = False
         if shortlist and device.startswith("cuda"):
-            logger.warning("on a GPU shortlists are not used", extra={"fields": {"file": path.name}})
+            logger.warning("shortlists are not used on a GPU", extra={"fields": {"file": path.name}})
         _log_precision(path, self._device)
         return Translator.load(
             path,
@@ -243,13 +242,13 @@ class BundleFiles:
 
 
 def _log_precision(path: Path, choice: DeviceChoice) -> None:
-    """Say so if a bundle is not served in its own precision, or slowly because a GPU cannot be used."""
+    """Warn if a bundle is not served in its own precision, or slowly because a GPU cannot be used."""
     from model.artifacts.bundle import check_device, read_manifest, served_precision
 
     if choice.device == "cpu":
         if choice.warning is not None and read_manifest(path).precision == "float16":
             logger.warning(
-                "on the CPU a bundle in float16 takes about ten times as long as one in int8; serve one in int8",
+                "a bundle in float16 is about ten times slower on the CPU than one in int8; serve one in int8",
                 extra={"fields": {"file": path.name}},
             )
         return
@@ -257,7 +256,7 @@ def _log_precision(path: Path, choice: DeviceChoice) -> None:
     served = served_precision(stored, check_device(choice.device, stored))
     if served != stored:
         logger.warning(
-            f"a bundle in {stored} is served in {served}, as this GPU has no fast products of {stored}; "
+            f"the bundle in {stored} is served in {served}, as this GPU has no fast matrix products in {stored}; "
             "export it in float16 for GPUs",
             extra={"fields": {"file": path.name, "precision": stored, "served_in": served}},
         )
@@ -269,5 +268,5 @@ def _bundles_in(folder: Path) -> list[Path]:
 
 
 def _is_made(name: str) -> bool:
-    """Whether a name stands for a bundle that Verso makes and keeps in the cache folder."""
+    """Whether a name is that of a bundle that Verso makes and stores in the cache folder."""
     return name == AUTO or name.startswith(PREFIX)

@@ -1,4 +1,4 @@
-"""Requests in flight: awaited before a model is unloaded or the service ends, and cancelled after a timeout."""
+"""Running requests, which finish or are cancelled before a model is unloaded or the service ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RunningRequests:
         """Count the current task until the block ends.
 
         Raises:
-            Exception: The ``reason`` of :meth:`finish`, if that cancelled the task.
+            Exception: The ``reason`` of :meth:`finish` if it cancelled the task.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -47,7 +47,7 @@ class RunningRequests:
             if not self._tasks:
                 self._idle.set()
 
-    async def ended(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until there are no tasks."""
         await self._idle.wait()
 

@@ -1,7 +1,7 @@
-"""Models of a hub: the bundle in the cache, made by another process if it is not there.
+"""Models of a hub: their bundles in the cache, which another process makes if they are missing.
 
-Importing takes twice the memory of serving and most of the code that serving does not need. A process of its own gives
-both back when it ends, and cannot bring the service down (docs/decisions/0023).
+Importing takes twice the memory of serving, and much code that serving does not need. A separate process releases both
+when it ends, and cannot end the service (docs/decisions/0023).
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ _ERROR = "error: "
 _WARNING = "warning: "
 
 
-def pulled(name: PulledName, precision: Precision, cache_dir: Path | None) -> Path:
-    """The bundle of a model; takes as long as a download and an import if it is not in the cache.
+def pull_bundle(name: PulledName, precision: Precision, cache_dir: Path | None) -> Path:
+    """The bundle of a model; a model that is not in the cache is downloaded and imported.
 
     Args:
         name: The model.
         precision: Precision of the bundle.
-        cache_dir: Where bundles are kept; the cache folder of the user by default.
+        cache_dir: The cache folder; that of the user by default.
 
     Raises:
-        ArtifactError: The model cannot be had; the message says why and what to do.
+        ArtifactError: The model cannot be pulled; the message says why and what to do.
     """
     folder = (cache_dir or cache_folder()).absolute()
     last = PulledBundles(name, precision, folder).last()
     if name.pinned and last is not None:
         return last
-    logger.info("asking for a model", extra={"fields": {"model": str(name), "precision": precision}})
+    logger.info("pulling a model", extra={"fields": {"model": str(name), "precision": precision}})
     arguments = ["pull", str(name), "--precision", precision, "--cache-dir", str(folder), "--end-with-input"]
     return _run(name, [sys.executable, "-m", "model", *arguments])
 
 
 def _run(name: PulledName, command: Sequence[str]) -> Path:
-    reason, said = None, ""
+    reason, message = None, ""
     with subprocess.Popen(
         command,
-        cwd=_PACKAGES,  # where "-m" finds this package, and no other of its name
+        cwd=_PACKAGES,  # so that "-m" uses this package
         env={**os.environ, "PYTHONUTF8": "1"},
-        stdin=subprocess.PIPE,  # ends with this process, and the other one ends with it
+        stdin=subprocess.PIPE,  # closed when this process ends, which ends the other one
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -68,19 +68,19 @@ def _run(name: PulledName, command: Sequence[str]) -> Path:
         for line in process.stderr:
             if not line.strip():
                 continue
-            said = line.strip()
-            if said.startswith(_ERROR):
-                reason = said.removeprefix(_ERROR)
-            elif said.startswith(_WARNING):
-                logger.warning(said.removeprefix(_WARNING), extra={"fields": {"model": str(name)}})
+            message = line.strip()
+            if message.startswith(_ERROR):
+                reason = message.removeprefix(_ERROR)
+            elif message.startswith(_WARNING):
+                logger.warning(message.removeprefix(_WARNING), extra={"fields": {"model": str(name)}})
             else:
-                logger.info(said, extra={"fields": {"model": str(name)}})
+                logger.info(message, extra={"fields": {"model": str(name)}})
         path = process.stdout.read().strip()
         code = process.wait()
     if code == 0 and path:
         return Path(path)
     if reason is None:
         killed = code == -getattr(signal, "SIGKILL", 9)
-        why = "it was killed, most likely for want of memory" if killed else f"exit code {code}, {said!r}"
-        reason = f"the import failed ({why}); 'verso pull {name}' does the same by hand."
+        why = "it was killed, most likely for lack of memory" if killed else f"exit code {code}, {message!r}"
+        reason = f"the import failed ({why}); try 'verso pull {name}'."
     raise ArtifactError(f"{PREFIX}{name}: {reason}")

@@ -1,4 +1,4 @@
-"""The loaded models, and which of them serves a language pair."""
+"""The loaded models, and the choice of one for a language pair."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAIRS_CACHED = 1000
 
 
 class ServedModel(Protocol):
-    """A model that requests can be translated with, in this process or another one."""
+    """A model that translates, in this process or another one."""
 
     @property
     def manifest(self) -> Manifest:
@@ -31,7 +31,7 @@ class ServedModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name; no two models have the same."""
+        """Its unique name."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class LoadedModel:
 
     @property
     def name(self) -> str:
-        """Its name; no two models have the same."""
+        """Its unique name."""
         return self.manifest.name
 
     @property
@@ -103,7 +103,7 @@ class Registry(Generic[ModelT]):
         """Add a model, which serves requests from now on.
 
         Returns:
-            Pairs of the model that are never used, because a model loaded before serves them.
+            Pairs of the model that are never used, because an earlier model serves them.
         """
         shadowed = merge(_in_common(model.manifest.directions, other.manifest.directions) for other in self._models)
         self._models.append(model)
@@ -130,7 +130,7 @@ class Registry(Generic[ModelT]):
             target: Target language, likewise.
 
         Raises:
-            UnsupportedPair: No pair fits, or several do.
+            UnsupportedPair: No pair matches, or several do.
         """
         return self._find_cached(source, target)
 
@@ -143,26 +143,23 @@ class Registry(Generic[ModelT]):
             raise UnsupportedPair(source, target, self._pairs)  # instead of building a list of thousands of pairs
         matches = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
         # If codes of several models match the requested code, such as pt and pt-BR, the closest code is chosen.
-        for side, asked in enumerate((source, target)):
-            if asked is not None and len(_distinct(matches)) > 1:
-                nearest = closest(asked, tuple(pair[side] for _, pair in matches))
-                matches = [(model, pair) for model, pair in matches if standard_code(pair[side]) == _standard(nearest)]
+        for side, code in enumerate((source, target)):
+            if code is not None and len(_distinct(matches)) > 1:
+                nearest = closest(code, tuple(pair[side] for _, pair in matches))
+                standard = None if nearest is None else standard_code(nearest)
+                matches = [(model, pair) for model, pair in matches if standard_code(pair[side]) == standard]
         if len(_distinct(matches)) != 1:
             raise UnsupportedPair(source, target, self._pairs)
         return matches[0]
-
-
-def _standard(code: str | None) -> str | None:
-    return None if code is None else standard_code(code)
 
 
 def _standard_pair(pair: Pair) -> Pair:
     return standard_code(pair[0]), standard_code(pair[1])
 
 
-def _distinct(found: Sequence[tuple[ServedModel, Pair]]) -> set[Pair]:
+def _distinct(matches: Sequence[tuple[ServedModel, Pair]]) -> set[Pair]:
     """The distinct pairs; different spellings, such as en-de and eng-deu, count as one pair."""
-    return {_standard_pair(pair) for _, pair in found}
+    return {_standard_pair(pair) for _, pair in matches}
 
 
 def _in_common(new: LanguagePairs, old: LanguagePairs) -> LanguagePairs:

@@ -36,15 +36,15 @@ _THREAD = "verso-loader"
 
 
 class ModelStore:
-    """Loads models into the registry and unloads them. Belongs to the event loop; the work is done on other threads.
+    """Loads models into the registry and unloads them. Belongs to the event loop; other threads do the work.
 
-    On a GPU all that captures, synchronises or gives memory back is done on the engine's thread, in small parts between
-    the steps of other models: another thread's capture would fail beside it.
+    On a GPU, everything that captures, synchronises or frees memory runs on the engine's thread, in small parts between
+    the steps of other models: a capture fails if another thread synchronises meanwhile.
 
     Args:
         bundles: Loads translators.
         registry: The loaded models.
-        bridge: The interface of the engine that runs them.
+        bridge: The engine that runs them.
         budgets: Determines the budget of decoding.
         warm_up_widths: Beam widths for which a model is warmed up before it serves.
         changed: Called when a model has been loaded and when unloading begins.
@@ -71,7 +71,7 @@ class ModelStore:
         """Load the configured bundles. No model serves before all are warmed up and the budget is determined.
 
         Args:
-            num_threads: Number of processor threads of the engine.
+            num_threads: Number of CPU threads of the engine.
 
         Raises:
             Exception: The error of a bundle that cannot be loaded.
@@ -99,7 +99,7 @@ class ModelStore:
                 self._add(LoadedModel(translator))
 
     async def load(self, file: str, sha256: str | None) -> LoadedModel:
-        """Load another bundle, and serve it after warming it up. Concurrent loads run one after the other.
+        """Load another bundle, warm it up and serve it. Concurrent loads run one after the other.
 
         Args:
             file: As for :meth:`app.models.bundles.BundleSource.load`.
@@ -135,7 +135,7 @@ class ModelStore:
                 raise BundleRefused(str(error)) from error
             except Exception as error:
                 logger.exception("a bundle could not be loaded", extra={"fields": {"file": file, "reason": str(error)}})
-                raise BundleRefused("It could not be loaded or not be run; the log has the reason.") from error
+                raise BundleRefused("The bundle could not be loaded or run; the log has the reason.") from error
             self._bridge.budget = self._budgets.with_model(self._bridge.budget, model.translator)
             self._add(model, file=file, duration_ms=round((time.perf_counter() - began) * 1000))
         return model
@@ -145,7 +145,7 @@ class ModelStore:
 
         Args:
             name: Its name.
-            timeout_s: How long they may take; the remaining requests are refused.
+            timeout_s: Seconds that they may take; the remaining requests are refused.
 
         Returns:
             The duration in seconds.
@@ -160,7 +160,7 @@ class ModelStore:
         self._changed()
         logger.info("unloading", extra={"fields": {"model": name, "requests": len(model.requests)}})
         finished = await model.requests.finish(timeout_s, NotReady(1.0, "unloaded"))
-        await model.requests.ended()
+        await model.requests.wait_idle()
         self._bridge.forget(model.translator.sha256)
         device = model.device
         with contextlib.suppress(InferenceFailed):  # it is in the log
@@ -186,7 +186,7 @@ class ModelStore:
             await self._on_engine(part)
 
     async def _on_engine(self, work: Callable[[], object]) -> None:
-        """Do a piece of work on the engine's thread; its error is raised as it is."""
+        """Run a function on the engine's thread; its own error is raised."""
         failures: list[Exception] = []
 
         def attempt() -> None:
@@ -210,13 +210,13 @@ class ModelStore:
         logger.info("loaded", extra={"fields": {**log_fields, **fields}})
         if shadowed != LanguagePairs():
             logger.info(
-                "pairs of this model are never used: a model loaded before has them",
+                "pairs of this model are never used: an earlier model serves them",
                 extra={"fields": {"model": model.name, "pairs": shadowed.describe()}},
             )
 
 
 def _use_threads(num_threads: int) -> None:
-    """Set the number of threads of the calling thread; loading a bundle on another thread does not change it."""
+    """Set the number of torch's threads for the calling thread; loading on another thread does not change it."""
     import torch
 
     torch.set_num_threads(num_threads)

@@ -10,7 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 
 
 class _Joined:
-    """A collector of families that were collected elsewhere."""
+    """A collector of given families."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -19,7 +19,7 @@ class _Joined:
         return self._families
 
 
-def joined(pages: Mapping[str, bytes]) -> bytes:
+def join_pages(pages: Mapping[str, bytes]) -> bytes:
     """Join pages in Prometheus' text format: each family once, with the samples of all processes.
 
     Args:
@@ -28,9 +28,9 @@ def joined(pages: Mapping[str, bytes]) -> bytes:
     families: dict[str, Metric] = {}
     for process, page in pages.items():
         for family in text_string_to_metric_families(page.decode()):
-            whole = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            joined = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
             for sample in family.samples:
-                whole.samples.append(sample._replace(labels={**sample.labels, "process": process}))
+                joined.samples.append(sample._replace(labels={**sample.labels, "process": process}))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Joined(families.values()))
     return generate_latest(registry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 Ending = Literal["finished", "cancelled", "expired", "failed"]
 """How a sentence left the engine; the metric's label is called ``outcome``."""
-
-"""Why the engine's thread was replaced."""
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
@@ -33,102 +31,77 @@ class Metrics:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self.registry = registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         self.elsewhere: Callable[[], Awaitable[Mapping[str, bytes]]] | None = None
-        """Gives the metrics of other processes that serve with this one, by their names; None if there are none."""
-        self._gpus = GpuCollector()
-        registry.register(self._gpus)
+        """Returns the metrics of other processes that serve with this one, by process; None if there are none."""
         self.num_sentences = 0
-        """Sentences that wait or decode."""
-        self._requests = Counter(
-            "verso_requests", "Requests answered.", ["route", "method", "status"], registry=registry
+        """Sentences that are queued or decode."""
+        self._gpus = GpuCollector()
+        self.registry.register(self._gpus)
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        requests = counter("verso_requests", "Requests answered.", ["route", "method", "status"])
+        request_seconds = histogram(
+            "verso_request_seconds", "Seconds from request to answer.", ["route"], buckets=_SECONDS
         )
-        self._request_seconds = Histogram(
-            "verso_request_seconds", "Seconds from request to answer.", ["route"], buckets=_SECONDS, registry=registry
+        # Looking labels up takes as long as counting. Their number is bounded by those of routes, methods and statuses.
+        self._requests_of = cache(requests.labels)
+        self._seconds_of = cache(request_seconds.labels)
+        self._refusals = counter(
+            "verso_refusals", "Requests refused or failed, by the code of their problem.", ["reason"]
         )
-        # Looking labels up takes as long as counting. There are as many as there are routes, methods and statuses.
-        self._requests_of = cache(self._requests.labels)
-        self._seconds_of = cache(self._request_seconds.labels)
-        self._refusals = Counter(
-            "verso_refusals", "Requests refused or failed, by the code of their problem.", ["reason"], registry=registry
+        self._ready = gauge("verso_ready", "1 while requests are accepted.")
+        self._models = gauge("verso_models", "Models that are loaded.")
+        self._queue = gauge("verso_queue_sentences", "Sentences in the queue.")
+        self._queue_of_priority = gauge(
+            "verso_queue_priority_sentences", "Sentences in the queue, by the priority of their caller.", ["priority"]
         )
-        self._ready = Gauge("verso_ready", "1 while requests are taken.", registry=registry)
-        self._models = Gauge("verso_models", "Models that are loaded.", registry=registry)
-        self._queue = Gauge("verso_queue_sentences", "Sentences that wait for the model.", registry=registry)
-        self._queue_of_priority = Gauge(
-            "verso_queue_priority_sentences",
-            "Sentences that wait for the model, by the priority of their caller.",
-            ["priority"],
-            registry=registry,
-        )
-        self._running = Gauge("verso_running_sentences", "Sentences that decode.", registry=registry)
-        self._max_rows = Gauge("verso_max_batch_rows", "Rows that may decode together.", registry=registry)
-        self._max_tokens = Gauge(
+        self._running = gauge("verso_running_sentences", "Sentences that decode.")
+        self._max_rows = gauge("verso_max_batch_rows", "Rows that may decode together.")
+        self._max_tokens = gauge(
             "verso_max_batch_tokens",
-            "Source tokens held, and target tokens possible, of all that decodes, with padding.",
-            registry=registry,
+            "Source tokens, and possible target tokens, that may decode together, with padding.",
         )
-        self._cache_hits = Counter("verso_cache_hits", "Sentences answered from the cache.", registry=registry)
-        self._cache_misses = Counter("verso_cache_misses", "Sentences the cache did not know.", registry=registry)
-        self._cache_entries = Gauge("verso_cache_entries", "Sentences in the cache.", registry=registry)
-        self._cache_bytes = Gauge("verso_cache_bytes", "Bytes of memory the cache takes, estimated.", registry=registry)
-        self._coalesced = Counter(
-            "verso_coalesced_sentences",
-            "Sentences answered together with an equal one that was on its way already.",
-            registry=registry,
+        self._cache_hits = counter("verso_cache_hits", "Sentences answered from the cache.")
+        self._cache_misses = counter("verso_cache_misses", "Sentences that were not in the cache.")
+        self._cache_entries = gauge("verso_cache_entries", "Sentences in the cache.")
+        self._cache_bytes = gauge("verso_cache_bytes", "Estimated memory of the cache, in bytes.")
+        self._coalesced = counter(
+            "verso_coalesced_sentences", "Sentences answered together with an equal one that was already in the engine."
         )
-        self._losses = Counter(
+        self._losses = counter(
             "verso_replica_losses",
-            "Calls of an engine replica that ended before its answer, with Ray Serve; another replica was asked.",
-            registry=registry,
+            "Calls of an engine replica that ended before its answer, with Ray Serve; another replica was called.",
         )
-        self._wait = Histogram(
-            "verso_queue_wait_seconds", "Seconds a sentence waited.", buckets=_SECONDS, registry=registry
-        )
-        self._sentences = Counter(
-            "verso_sentences",
-            "Sentences, by model and by outcome.",
-            ["model", "outcome"],
-            registry=registry,
-        )
-        self._restarts = Counter(
-            "verso_engine_restarts",
-            "Restarts of the engine's thread after an error.",
-            ["reason"],
-            registry=registry,
-        )
+        self._wait = histogram("verso_queue_wait_seconds", "Seconds a sentence was queued.", buckets=_SECONDS)
+        self._sentences = counter("verso_sentences", "Sentences, by model and by outcome.", ["model", "outcome"])
+        self._restarts = counter("verso_engine_restarts", "Restarts of the engine's thread after an error.", ["reason"])
         self._restarts.labels("died")  # 0 from the start, so that the first one is an increase
-        self._steps = Counter(
-            "verso_decode_steps",
-            "Calls of a model's back-end; each computes one token of every row, or several.",
-            registry=registry,
+        self._steps = counter(
+            "verso_decode_steps", "Calls of a model's back-end; each computes one or more tokens of every row."
         )
-        self._step_seconds = Histogram(
+        self._step_seconds = histogram(
             "verso_decode_step_seconds",
             "Seconds of one call of a model's back-end, as verso_decode_steps counts them.",
             buckets=_STEP_SECONDS,
-            registry=registry,
         )
-        self._rows = Histogram(
+        self._rows = histogram(
             "verso_batch_rows",
             "Rows with a sentence in one call of a model's back-end; a GPU also computes empty rows.",
             buckets=_ROWS,
-            registry=registry,
         )
-        self._padding = Histogram(
-            "verso_padding_share",
-            "Share of padding among the source tokens encoded together.",
-            buckets=_SHARES,
-            registry=registry,
+        self._padding = histogram(
+            "verso_padding_share", "Share of padding among the source tokens encoded together.", buckets=_SHARES
         )
-        self._source_tokens = Counter("verso_source_tokens", "Source tokens encoded.", registry=registry)
-        self._target_tokens = Counter("verso_target_tokens", "Target tokens of finished sentences.", registry=registry)
+        self._source_tokens = counter("verso_source_tokens", "Source tokens encoded.")
+        self._target_tokens = counter("verso_target_tokens", "Target tokens of finished sentences.")
 
     def watch_gpus(self, translators: Callable[[], Sequence[Translator]]) -> None:
         """Add metrics of the GPUs that models are on.
 
         Args:
-            translators: Gives the loaded models.
+            translators: Returns the loaded models.
         """
         self._gpus.translators = translators
 
@@ -142,7 +115,7 @@ class Metrics:
         self._refusals.labels(reason).inc()
 
     def ready_changed(self, ready: bool) -> None:
-        """The service accepts requests from now on, or no longer does."""
+        """The service began or stopped to accept requests."""
         self._ready.set(1 if ready else 0)
 
     def models_changed(self, num_models: int) -> None:
@@ -150,7 +123,7 @@ class Metrics:
         self._models.set(num_models)
 
     def load_changed(self, num_waiting: Mapping[str, int], num_running: int) -> None:
-        """The numbers of waiting sentences, by priority, and of decoding sentences changed."""
+        """The numbers of queued sentences, by priority, and of decoding sentences changed."""
         self._queue.set(sum(num_waiting.values()))
         for priority, number in num_waiting.items():
             self._queue_of_priority.labels(priority).set(number)
@@ -162,7 +135,7 @@ class Metrics:
         self._max_rows.set(max_rows)
         self._max_tokens.set(max_tokens)
 
-    def cache_asked(self, num_hits: int, num_misses: int) -> None:
+    def cache_queried(self, num_hits: int, num_misses: int) -> None:
         """Sentences were looked up in the cache."""
         if num_hits:
             self._cache_hits.inc(num_hits)
@@ -183,7 +156,7 @@ class Metrics:
         self._losses.inc()
 
     def joined(self, lengths: list[int], waits_s: list[float]) -> None:
-        """Sentences of these lengths joined a cohort together, after these waits."""
+        """Sentences of these lengths joined a cohort together, after these times in the queue."""
         for wait_s in waits_s:
             self._wait.observe(wait_s)
         real = sum(lengths)
@@ -195,7 +168,7 @@ class Metrics:
         self._restarts.labels("died").inc()
 
     def stepped(self, num_rows: int, duration_s: float) -> None:
-        """A back-end computed one step, or several, of the sentences in so many rows."""
+        """A back-end computed one or more steps of the sentences in ``num_rows`` rows."""
         self._steps.inc()
         self._rows.observe(num_rows)
         self._step_seconds.observe(duration_s)
@@ -210,12 +183,12 @@ class Metrics:
         return generate_latest(self.registry)
 
     async def render_all(self) -> bytes:
-        """The metrics of this process, and of those that serve with it, each with its name as label ``process``."""
+        """The metrics of this process and of those that serve with it, with the label ``process``."""
         if self.elsewhere is None:
             # The driver of a GPU may hang, and the event loop may not.
             return await asyncio.to_thread(self.render) if self._gpus.in_use else self.render()
-        # Imported here: one process has nothing to join.
-        from app.telemetry.joined_metrics import joined
+        # Imported here: only needed for several processes.
+        from app.telemetry.joined_metrics import join_pages
 
         # On a thread: pages of Prometheus' text are parsed, which takes 5 ms for each process.
-        return await asyncio.to_thread(joined, {"ingress": self.render(), **await self.elsewhere()})
+        return await asyncio.to_thread(join_pages, {"ingress": self.render(), **await self.elsewhere()})

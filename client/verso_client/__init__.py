@@ -1,12 +1,9 @@
-"""A client of the translation service Verso: ``Client`` and, with asyncio, ``AsyncClient``."""
+"""A client of the translation service Verso: ``Client``, and ``AsyncClient`` for asyncio."""
 
 from verso_client.answers import (
     AlignmentLink,
     Alternative,
-    Attention,
-    AttentionSteps,
     Candidate,
-    Capabilities,
     Confidence,
     Detected,
     Document,
@@ -14,9 +11,6 @@ from verso_client.answers import (
     FailedTranslation,
     FieldProblem,
     Integrity,
-    Limits,
-    Matrices,
-    Model,
     Problem,
     SearchStep,
     Sentence,
@@ -33,6 +27,7 @@ from verso_client.answers import (
     WordConfidence,
 )
 from verso_client.async_client import AsyncClient
+from verso_client.attention import Attention, AttentionSteps, Matrices
 from verso_client.client import Client
 from verso_client.errors import (
     ConnectionFailed,
@@ -44,6 +39,7 @@ from verso_client.errors import (
     TimedOut,
     VersoError,
 )
+from verso_client.models import Capabilities, Limits, Model
 from verso_client.options import (
     AttentionHead,
     AttentionOptions,

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import httpx
 
 from verso_client import calls
-from verso_client.answers import Attention, Detected, Document, Model, StreamEvent
+from verso_client.answers import Detected, Document, StreamEvent
+from verso_client.attention import Attention
 from verso_client.calls import Call, File, T
 from verso_client.documents import Polling, Progress, reporting
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
+from verso_client.models import Model
 from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
 from verso_client.retries import RetryPolicy
 from verso_client.session import DEFAULT_TIMEOUT, DEFAULT_URL, Session
@@ -27,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class AsyncClient:
-    """:class:`verso_client.client.Client` with methods to await; the arguments are the same.
+    """:class:`verso_client.client.Client` with coroutine methods; the arguments are the same.
 
     Args:
-        base_url: The address of the service, with the path it is served under, if any.
-        timeout: Seconds that connecting, and each wait for bytes, may take; or httpx's timeouts.
+        base_url: The address of the service, with its root path, if any.
+        timeout: Seconds for connecting and for each read or write, or httpx's timeouts.
         retries: Bounds of retries; ``NO_RETRIES`` for none.
         headers: Headers of every request.
         http: A configured httpx client, which the caller closes.
-        sleep: Waits a number of seconds.
-        clock: Seconds, monotonic.
+        sleep: Sleeps for a number of seconds.
+        clock: A monotonic clock, in seconds.
         rng: Random numbers for the jitter of waits.
 
     Raises:
-        ValueError: The address is no HTTP URL.
+        ValueError: The address is not an HTTP URL.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class AsyncClient:
         return call.parse(await self._response(call))
 
     async def _response(self, call: Call[T], stream: bool = False) -> httpx.Response:
-        """A successful answer, after as many attempts as are allowed."""
+        """A successful answer, with retries."""
         attempts = self._session.attempts(call)
         while True:
             try:

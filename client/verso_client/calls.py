@@ -1,7 +1,6 @@
-"""The calls of the service: what each sends, what becomes of its answer, and whether it may be repeated.
+"""The calls of the service: their requests, how their answers are parsed, and whether they may be repeated.
 
-A :class:`Call` describes one without doing it. :mod:`verso_client.client` and :mod:`verso_client.async_client` differ
-only in how they send it.
+A :class:`Call` describes a call; :mod:`verso_client.client` and :mod:`verso_client.async_client` send it.
 """
 
 from __future__ import annotations
@@ -18,9 +17,11 @@ from urllib.parse import quote
 
 import httpx
 
-from verso_client.answers import Attention, Detected, Document, Model
+from verso_client.answers import Detected, Document
+from verso_client.attention import Attention
 from verso_client.decoding import Unexpected, decode
 from verso_client.errors import REQUEST_ID, InvalidAnswer, request_id_of
+from verso_client.models import Model
 from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions, body_of
 from verso_client.retries import Repeatable
 from verso_client.stream import NDJSON
@@ -34,7 +35,7 @@ NPZ = "application/x-npz"
 PNG = "image/png"
 
 DETECTED_CHARACTERS = 4_000
-"""Characters that are sent to detect a language; the service looks at fewer."""
+"""Characters that are sent to detect a language; the service reads fewer."""
 
 T = TypeVar("T")
 Kind = TypeVar("Kind")
@@ -49,15 +50,15 @@ class Call(Generic[T]):
 
     Args:
         method: The HTTP method.
-        path: The path, below the address of the service.
-        parse: Turns the answer, if it is a success, into what the caller gets.
-        repeatable: After which failures it may be sent again.
-        accept: The media type wanted.
+        path: The path below the address of the service.
+        parse: Converts a successful answer to the result.
+        repeatable: The failures after which it may be sent again.
+        accept: The media type of the answer.
         body: The body, if it is JSON.
         form: Fields of a form, sent with ``file``.
         file: Name and content of a file that is uploaded.
         query: Fields of the query string.
-        idempotency_key: The same for every attempt, so that a service with keys counts them once; sent with POST.
+        idempotency_key: The same for every attempt, so that a service with keys counts the call once; sent with POST.
     """
 
     method: str
@@ -82,7 +83,7 @@ class Call(Generic[T]):
 
         Args:
             http: Adds its own headers and timeouts.
-            base_url: The address of the service, without a slash at its end.
+            base_url: The address of the service, without a trailing slash.
             headers: Headers of every request of this client.
             timeout: Timeouts, or None for those of ``http``.
         """
@@ -107,8 +108,10 @@ def translate(text: str | Sequence[str], options: TranslateOptions) -> Call[Tran
 
 
 def stream(text: str | Sequence[str], options: TranslateOptions) -> Call[None]:
-    """``POST /translate`` whose answer is a stream; the client reads it, nothing is parsed here."""
-    return Call("POST", "/translate", _nothing, Repeatable.UNLESS_TIMED_OUT, accept=NDJSON, body=_texts(text, options))
+    """``POST /translate`` whose answer is a stream, which the client reads."""
+    return Call(
+        "POST", "/translate", lambda _: None, Repeatable.UNLESS_TIMED_OUT, accept=NDJSON, body=_texts(text, options)
+    )
 
 
 def detect(text: str) -> Call[Detected | None]:
@@ -128,7 +131,7 @@ def attention_arrays(text: str, options: AttentionOptions) -> Call[dict[str, npt
     Raises:
         ImportError: numpy is not installed.
     """
-    import numpy  # noqa: F401 - before the service works for nothing
+    import numpy  # noqa: F401 - fail before the service computes them
 
     return _attention(text, options, NPZ, _arrays)
 
@@ -147,22 +150,22 @@ def upload_document(file: File, filename: str | None, options: DecodingOptions) 
     """``POST /documents``.
 
     Raises:
-        ValueError: The file is given as bytes, without its name.
+        ValueError: The file is given as bytes without a name.
         OSError: The file cannot be read.
     """
     if isinstance(file, bytes):
         if filename is None:
-            raise ValueError("A document that is given as bytes needs a filename: its ending says what it is.")
-        named = (filename, file)
+            raise ValueError("A document given as bytes needs a filename, whose ending names the format.")
+        upload = (filename, file)
     else:
-        named = (filename or Path(file).name, Path(file).read_bytes())
+        upload = (filename or Path(file).name, Path(file).read_bytes())
     return Call(
         "POST",
         "/documents",
         lambda response: _json(Document, response),
         Repeatable.IF_REFUSED,
         form=_form(options),
-        file=named,
+        file=upload,
     )
 
 
@@ -184,7 +187,7 @@ def document_result(document_id: str, partial: bool) -> Call[bytes]:
 
 
 def cancel_document(document_id: str) -> Call[Document]:
-    """``DELETE /documents/{id}``: the second one deletes what the first one left, so it is not repeated blindly."""
+    """``DELETE /documents/{id}``: the first cancels and the second deletes, so it is repeated only if refused."""
     return Call("DELETE", _path_of(document_id), lambda response: _json(Document, response), Repeatable.IF_REFUSED)
 
 
@@ -203,7 +206,7 @@ def _texts(text: str | Sequence[str], options: Mapping[str, Any]) -> dict[str, A
 
 
 def _form(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as fields of a form: text as it is, everything else as JSON."""
+    """Options as fields of a form: strings unchanged, other values as JSON."""
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in body_of(options).items()
@@ -226,7 +229,7 @@ def _translate_answer(response: httpx.Response) -> TranslateAnswer:
 
 
 def _detected(response: httpx.Response) -> Detected | None:
-    """The most probable language; LibreTranslate writes percent, and 0 if there is none."""
+    """The most probable language; LibreTranslate's confidence is in percent, and 0 if no language is detected."""
     parsed = _json(_Detections, response, wrapped_in="detections").detections
     if not parsed or parsed[0].confidence == 0.0:
         return None
@@ -234,13 +237,13 @@ def _detected(response: httpx.Response) -> Detected | None:
 
 
 def _json(kind: type[Kind], response: httpx.Response, wrapped_in: str | None = None) -> Kind:
-    """The JSON of an answer as a dataclass; one that is no object as its field ``wrapped_in``."""
+    """The JSON of an answer as a dataclass; a list becomes the field ``wrapped_in``."""
     try:
         value = response.json()
         return decode(kind, value if wrapped_in is None else {wrapped_in: value})
     except (ValueError, Unexpected) as error:
         raise InvalidAnswer(
-            f"The answer is none of a Verso service: {error}.",
+            f"The answer does not come from a Verso service: {error}.",
             status=response.status_code,
             request_id=request_id_of(response),
         ) from error
@@ -254,7 +257,7 @@ def _arrays(response: httpx.Response) -> dict[str, npt.NDArray[Any]]:
             return dict(archive)
     except (ValueError, OSError) as error:
         raise InvalidAnswer(
-            f"The answer is no archive of arrays: {error}.",
+            f"The answer is not a valid archive of arrays: {error}.",
             status=response.status_code,
             request_id=request_id_of(response),
         ) from error
@@ -262,7 +265,3 @@ def _arrays(response: httpx.Response) -> dict[str, npt.NDArray[Any]]:
 
 def _content(response: httpx.Response) -> bytes:
     return response.content
-
-
-def _nothing(_: httpx.Response) -> None:
-    return None

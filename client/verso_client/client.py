@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import httpx
 
 from verso_client import calls
-from verso_client.answers import Attention, Detected, Document, Model, StreamEvent
+from verso_client.answers import Detected, Document, StreamEvent
+from verso_client.attention import Attention
 from verso_client.calls import Call, File, T
 from verso_client.documents import Polling, Progress, reporting
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
+from verso_client.models import Model
 from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
 from verso_client.retries import RetryPolicy
 from verso_client.session import DEFAULT_TIMEOUT, DEFAULT_URL, Session
@@ -31,19 +33,19 @@ class Client:
     Every method raises a :class:`~verso_client.errors.VersoError` if it fails.
 
     Args:
-        base_url: The address of the service, with the path it is served under, if any.
-        timeout: Seconds that connecting, and each wait for bytes, may take; or httpx's timeouts. 60 s, and 5 s to
-            connect, unless given.
+        base_url: The address of the service, with its root path, if any.
+        timeout: Seconds for connecting and for each read or write, or httpx's timeouts; 60 s, and 5 s to connect, by
+            default.
         retries: Bounds of retries; ``NO_RETRIES`` for none.
         headers: Headers of every request.
-        http: A configured httpx client (certificates, proxies); its timeouts hold unless ``timeout`` is given, and the
-            caller closes it.
-        sleep: Waits a number of seconds.
-        clock: Seconds, monotonic.
+        http: A configured httpx client (certificates, proxies), which the caller closes; its timeouts apply unless
+            ``timeout`` is given.
+        sleep: Sleeps for a number of seconds.
+        clock: A monotonic clock, in seconds.
         rng: Random numbers for the jitter of waits.
 
     Raises:
-        ValueError: The address is no HTTP URL.
+        ValueError: The address is not an HTTP URL.
     """
 
     def __init__(
@@ -79,21 +81,21 @@ class Client:
 
         Args:
             text: The text or texts.
-            options: How; ``target="de"`` is enough for a service with one source language for it.
+            options: The fields of the request; ``target="de"`` suffices if the service has one source language for it.
         """
         return self._call(calls.translate(text, options))
 
     @contextmanager
     def stream(self, text: str | Sequence[str], **options: Unpack[TranslateOptions]) -> Iterator[Iterator[StreamEvent]]:
-        """Translate, and get each sentence as soon as it is finished.
+        """Translate, and receive each sentence as soon as it is finished.
 
-        The sentences of a text come in their order, followed by the whole text or its error; the last event of all is
-        :class:`~verso_client.answers.Done`. Leaving the ``with`` block before that stops the work. A stream that
-        breaks is not begun again.
+        The sentences of a text arrive in order, followed by the whole text or its error; the last event is
+        :class:`~verso_client.answers.Done`. Leaving the ``with`` block before that cancels the request. A broken
+        stream is not started again.
 
         Args:
             text: The text or texts.
-            options: How.
+            options: The fields of the request.
         """
         response = self._response(calls.stream(text, options), stream=True)
         try:
@@ -106,18 +108,18 @@ class Client:
 
         Args:
             text: The sentence.
-            options: Which weights.
+            options: The fields of the request.
         """
         return self._call(calls.attention(text, options))
 
     def attention_arrays(self, text: str, **options: Unpack[AttentionOptions]) -> dict[str, npt.NDArray[Any]]:
-        """The same as NumPy arrays: ``encoder``, ``decoder``, ``cross``, their layers and heads, and the tokens.
+        """As :meth:`attention`, as NumPy arrays: ``encoder``, ``decoder``, ``cross``, their layers, heads and tokens.
 
         Steps are arrays named ``steps_scores`` and so on; in ``steps_masked``, None is minus infinity.
 
         Args:
             text: The sentence.
-            options: Which weights.
+            options: The fields of the request.
 
         Raises:
             ImportError: numpy is not installed.
@@ -129,34 +131,34 @@ class Client:
 
         Args:
             text: The sentence.
-            options: Which weights.
+            options: The fields of the request.
         """
         return self._call(calls.attention_png(text, options))
 
     def models(self) -> tuple[Model, ...]:
-        """The loaded models, and what may be asked of them."""
+        """The loaded models and their limits."""
         return self._call(calls.models())
 
     def detect(self, text: str) -> Detected | None:
-        """The language of a text, among those that the service has loaded.
+        """Detect the language of a text among the loaded languages.
 
         Args:
-            text: The text, not empty; its beginning is looked at.
+            text: The text, not empty; only its beginning is read.
 
         Returns:
-            The language; None if it is none of them, or if the text has no letters.
+            The language; None if no loaded language is detected, or if the text has no letters.
         """
         return self._call(calls.detect(text))
 
     def upload_document(self, file: File, filename: str | None = None, **options: Unpack[DecodingOptions]) -> Document:
         """Upload a document, which the service then translates.
 
-        It is not uploaded again if the answer is lost, as the service would translate it twice.
+        The upload is not repeated if the answer is lost, as the service would translate the document twice.
 
         Args:
             file: Its path, or its content.
-            filename: Its name; the ending says what it is. That of the path unless given.
-            options: How it is translated.
+            filename: Its name, whose ending names the format; that of the path by default.
+            options: The fields of the request.
         """
         return self._call(calls.upload_document(file, filename, options))
 
@@ -175,13 +177,12 @@ class Client:
 
         Args:
             document_id: Its id.
-            progress: Whether to show a progress bar, for which tqdm must be installed; or a function that is called
-                with every state.
-            timeout_s: Seconds to wait; None for no bound.
+            progress: Whether to show a progress bar, which needs tqdm; or a function that is called with every state.
+            timeout_s: Seconds to wait; None for no limit.
 
         Raises:
-            DocumentFailed: It failed, or was cancelled.
-            TimedOut: The time is over; the service goes on.
+            DocumentFailed: The document failed or was cancelled.
+            TimedOut: The document is not done in time; the service continues.
         """
         with reporting(progress) as report:
             polling = Polling(report, timeout_s, self._session.clock)
@@ -196,20 +197,20 @@ class Client:
 
         Args:
             document_id: Its id.
-            partial: Whether a document that is not done is answered as far as it is.
+            partial: Whether to accept a document of which only a part is translated.
         """
         return self._call(calls.document_result(document_id, partial))
 
     def cancel_document(self, document_id: str) -> Document:
-        """Stop the translation of a document; one that is done, has failed or is cancelled is deleted.
+        """Cancel the translation of a document, or delete a document that has ended.
 
-        What is translated of a cancelled document can be had with ``document_result(id, partial=True)``.
+        ``document_result(id, partial=True)`` returns the translated part of a cancelled document.
 
         Args:
             document_id: Its id.
 
         Returns:
-            The cancelled document, or what the deleted one was.
+            The cancelled or deleted document.
         """
         return self._call(calls.cancel_document(document_id))
 
@@ -226,10 +227,10 @@ class Client:
 
         Args:
             file: Its path, or its content.
-            filename: Its name; that of the path unless given.
+            filename: Its name; that of the path by default.
             progress: As for :meth:`wait_for_document`.
             timeout_s: As for :meth:`wait_for_document`.
-            options: How it is translated.
+            options: The fields of the request.
         """
         document = self.upload_document(file, filename, **options)
         self.wait_for_document(document.id, progress=progress, timeout_s=timeout_s)
@@ -239,7 +240,7 @@ class Client:
         return call.parse(self._response(call))
 
     def _response(self, call: Call[T], stream: bool = False) -> httpx.Response:
-        """A successful answer, after as many attempts as are allowed."""
+        """A successful answer, with retries."""
         attempts = self._session.attempts(call)
         while True:
             try:

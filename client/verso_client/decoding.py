@@ -1,4 +1,4 @@
-"""JSON values as dataclasses, by the types of their fields."""
+"""Converts JSON values to dataclasses by the types of their fields."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ T = TypeVar("T")
 
 
 class Unexpected(Exception):
-    """A JSON value does not fit the dataclass it should become; the message has its path."""
+    """A JSON value does not match its dataclass; the message has its path."""
 
 
 def decode(kind: type[T], value: object) -> T:
-    """A JSON object as a dataclass.
+    """Convert a JSON object to a dataclass.
 
     Keys without a field are ignored, so that answers of later versions of the service can be read.
 
     Args:
         kind: A dataclass. Its fields are of simple types, dataclasses, tuples, dicts, ``Any`` or unions of these. Of
-            several dataclasses in a union, the first one whose required fields are all there is taken.
-        value: What the JSON parser gave.
+            several dataclasses in a union, the first one whose required fields are all present is used.
+        value: The parsed JSON.
 
     Raises:
         Unexpected: A field is missing or of another type.
@@ -78,9 +78,9 @@ def _dataclass(kind: Any, value: dict[str, Any], path: str) -> Any:
     missing = _required(kind) - value.keys()
     if missing:
         raise Unexpected(f"{path or 'the answer'} lacks {', '.join(sorted(missing))}")
-    wanted = _types_of_fields(kind)
+    field_types = _types_of_fields(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.name in value]
-    return kind(**{name: _decode(wanted[name], value[name], f"{path}.{name}" if path else name) for name in names})
+    return kind(**{name: _decode(field_types[name], value[name], f"{path}.{name}" if path else name) for name in names})
 
 
 def _tuple(arguments: tuple[Any, ...], value: object, path: str) -> tuple[Any, ...]:

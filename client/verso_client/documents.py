@@ -1,4 +1,4 @@
-"""Waiting for a document: when to ask next, and a progress bar."""
+"""Waiting for a document: polling, and a progress bar."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 Progress = bool | Callable[[Document], object]
-"""Whether there is a progress bar; or a function that is called with every state of a document."""
+"""Whether to show a progress bar; or a function that is called with every state of a document."""
 
 SHORTEST_WAIT_S = 0.5
 LONGEST_WAIT_S = 5.0
-"""Seconds between two questions for the state of a document."""
+"""Seconds between two requests for the state of a document."""
 
 
 class Polling:
-    """Decides when to ask for the state of a document again, and when to stop.
+    """Decides when to request the state of a document again, and when to stop.
 
     Args:
-        report: Is called with every state.
-        timeout_s: Seconds to wait altogether; None for no bound.
-        clock: Seconds, monotonic.
+        report: Called with every state.
+        timeout_s: Seconds to wait in all; None for no limit.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Polling:
         self._started_s = clock()
 
     def wait_after(self, document: Document) -> float | None:
-        """Seconds until the next question; None if the document is done.
+        """Seconds until the next request; None if the document is done.
 
         Args:
             document: Its state.
 
         Raises:
-            DocumentFailed: It failed, or was cancelled.
-            TimedOut: The time is over; the service goes on.
+            DocumentFailed: The document failed or was cancelled.
+            TimedOut: The document is not done in time; the service continues.
         """
         self._report(document)
         if document.status == "done":
@@ -54,12 +54,11 @@ class Polling:
             raise DocumentFailed(document.problem or _unexplained(document), document.id)
         if self._timeout_s is not None and self._clock() - self._started_s >= self._timeout_s:
             raise TimedOut(
-                f"The document {document.id} is not done after {self._timeout_s:g} s; the service goes on with it.",
+                f"The document {document.id} is not done after {self._timeout_s:g} s; the service continues with it.",
                 sent=True,
             )
-        # A tenth of what is left: short documents are noticed soon, and long ones are not asked for all the time.
-        left_s = document.seconds_left or 0.0
-        return min(max(left_s / 10.0, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+        # A tenth of the remaining time: frequent requests for short documents, few for long ones.
+        return min(max((document.seconds_left or 0.0) / 10.0, SHORTEST_WAIT_S), LONGEST_WAIT_S)
 
 
 @contextmanager
@@ -67,7 +66,7 @@ def reporting(progress: Progress) -> Iterator[Callable[[Document], object]]:
     """The function to call with every state of a document.
 
     Args:
-        progress: What the caller asked for.
+        progress: The argument of the client's method.
     """
     if callable(progress):
         yield progress
@@ -102,10 +101,10 @@ def _show(bar: tqdm[Any], document: Document) -> None:
 
 def _unexplained(document: Document) -> Problem:
     """A problem for a document that ended without one."""
-    what = "was cancelled" if document.status == "cancelled" else f"ended as {document.status!r}"
+    ending = "was cancelled" if document.status == "cancelled" else f"ended with the status {document.status!r}"
     return Problem(
         title="The document was not translated",
         status=200,
         code=f"document_{document.status}",
-        detail=f"The document {document.filename!r} {what}.",
+        detail=f"The document {document.filename!r} {ending}.",
     )

@@ -9,7 +9,7 @@
     ├─ ProblemError          the service answered with a problem (RFC 9457), or something in front of it with an error
     │  ├─ TextFailed         one text of several could not be translated
     │  └─ DocumentFailed     a document could not be translated, or was cancelled
-    └─ InvalidAnswer         the answer is none of a Verso service
+    └─ InvalidAnswer         the answer does not come from a Verso service
 
 Each has ``code``, ``detail``, ``status``, ``errors`` and ``request_id``. Exceptions of httpx never leave the client.
 """
@@ -30,11 +30,11 @@ REQUEST_ID = "X-Request-ID"
 """Header of the id of a request; the service's log has it."""
 
 _SHOWN_CHARACTERS = 200
-"""Characters of a foreign error page that a message repeats."""
+"""Characters of a foreign error page that a message quotes."""
 
 
 class VersoError(Exception):
-    """The root of all errors of the client.
+    """The base class of the client's errors.
 
     Args:
         code: The kind of error, for programs. It is the service's own, or ``connection_failed``, ``timed_out``,
@@ -94,13 +94,13 @@ class StreamBroken(ConnectionFailed):
 
 
 class ProblemError(VersoError):
-    """The service refused the request or could not do what was asked.
+    """The service refused the request or failed.
 
     Args:
-        problem: What the service answered.
+        problem: The service's answer.
         request_id: The id of the request.
-        retry_after_s: Seconds after which a repeated request may succeed, if the answer names them.
-        from_service: Whether the answer is a problem of the service itself, not of something in front of it.
+        retry_after_s: Seconds after which a retry may succeed, if the answer names them.
+        from_service: Whether the answer is a problem of the service itself, not of a proxy in front of it.
     """
 
     def __init__(
@@ -152,10 +152,10 @@ class DocumentFailed(ProblemError):
 
 
 class InvalidAnswer(VersoError):
-    """The answer is none of a Verso service: it is no JSON, or a field is missing or of the wrong type.
+    """The answer does not come from a Verso service: it is not valid JSON, or a field is missing or of a wrong type.
 
     Args:
-        detail: What is wrong.
+        detail: The reason.
         status: The HTTP status.
         request_id: The id of the request.
     """
@@ -165,7 +165,7 @@ class InvalidAnswer(VersoError):
 
 
 def check_status(response: httpx.Response) -> None:
-    """Refuse every answer but a success.
+    """Raise the error of an unsuccessful answer.
 
     Args:
         response: An answer whose body has been read.
@@ -192,49 +192,51 @@ def request_id_of(response: httpx.Response) -> str | None:
 
 @contextmanager
 def foreign_errors(request: httpx.Request) -> Iterator[None]:
-    """Turn the exceptions of httpx into errors of this module.
+    """Convert exceptions of httpx to errors of this module.
 
     Args:
-        request: The request that is sent meanwhile.
+        request: The request that is being sent.
 
     Raises:
         ConnectionFailed: httpx raised an exception.
-        InvalidAnswer: The answer is compressed wrongly.
+        InvalidAnswer: The answer cannot be decompressed.
     """
-    where = f"{request.url.scheme}://{request.url.netloc.decode()}"
+    address = f"{request.url.scheme}://{request.url.netloc.decode()}"
     request_id = request.headers.get(REQUEST_ID)
     try:
         yield
     except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
         raise TimedOut(
-            f"No connection to {where} within the time allowed ({type(error).__name__}).",
+            f"No connection to {address} within the time allowed ({type(error).__name__}).",
             sent=False,
             request_id=request_id,
         ) from error
     except httpx.TimeoutException as error:
         raise TimedOut(
-            f"{where} did not answer within the time allowed ({type(error).__name__}); it may have received the "
+            f"{address} did not answer within the time allowed ({type(error).__name__}); it may have received the "
             "request. Send less at once, or raise the timeout.",
             sent=True,
             request_id=request_id,
         ) from error
     except (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         raise ConnectionFailed(
-            f"No connection to {where}: {error}. Is the service running there?", sent=False, request_id=request_id
+            f"No connection to {address}: {error}. Is the service running there?", sent=False, request_id=request_id
         ) from error
     except httpx.TransportError as error:
         raise ConnectionFailed(
-            f"The connection to {where} broke before the answer was complete: {error or type(error).__name__}.",
+            f"The connection to {address} broke before the answer was complete: {error or type(error).__name__}.",
             sent=True,
             request_id=request_id,
         ) from error
     except httpx.DecodingError as error:
-        raise InvalidAnswer(f"The answer of {where} cannot be decompressed: {error}.", request_id=request_id) from error
+        raise InvalidAnswer(
+            f"The answer of {address} cannot be decompressed: {error}.", request_id=request_id
+        ) from error
 
 
 @contextmanager
 def stream_errors(request: httpx.Request) -> Iterator[None]:
-    """Turn the exceptions of httpx while a stream is read into errors of this module.
+    """Convert exceptions of httpx while a stream is read to errors of this module.
 
     Args:
         request: The request whose answer is read.
@@ -261,19 +263,19 @@ def _problem_of(response: httpx.Response) -> Problem | None:
 
 
 def _foreign_problem(response: httpx.Response) -> Problem:
-    """A problem that stands for the error answer of another program, such as a proxy."""
+    """A problem for the error answer of another program, such as a proxy."""
     if response.is_redirect:
         detail = f"The service is at another address: {response.headers['Location']}"
     else:
         text = _message_of(response)[:_SHOWN_CHARACTERS]
-        detail = f"The answer has status {response.status_code} and is no problem of Verso: {text or 'it is empty'}"
+        detail = f"The answer has status {response.status_code} and is not an error of Verso: {text or '(empty)'}"
     return Problem(
         title=response.reason_phrase, status=response.status_code, code=f"http_{response.status_code}", detail=detail
     )
 
 
 def _message_of(response: httpx.Response) -> str:
-    """What a foreign error answer says: its field ``error``, as LibreTranslate has it, or all of it in one line."""
+    """The message of a foreign error answer: its field ``error``, as in LibreTranslate, or its text in one line."""
     try:
         message = response.json()["error"]
     except (ValueError, LookupError, TypeError):
@@ -282,7 +284,7 @@ def _message_of(response: httpx.Response) -> str:
 
 
 def _retry_after_s(header: str | None) -> float | None:
-    """Seconds that a ``Retry-After`` header asks to wait: a number, or a date (RFC 9110, section 10.2.3)."""
+    """Seconds until the time in a ``Retry-After`` header: a number, or a date (RFC 9110, section 10.2.3)."""
     if header is None:
         return None
     if header.strip().isdecimal():

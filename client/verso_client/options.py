@@ -1,6 +1,7 @@
 """The fields of requests, as keyword arguments.
 
-A field that is left out, or None, is not sent: the service's own default holds. docs/api.md of Verso explains them.
+Omitted fields, and those that are None, are not sent, and the service uses its defaults. docs/api.md of Verso explains
+the fields.
 """
 
 from __future__ import annotations
@@ -49,23 +50,23 @@ class DecodingOptions(TypedDict, total=False):
 
 
 class SteeringOptions(DecodingOptions, total=False):
-    """What is for one text of a single sentence: in ``/translate`` and ``/attention``."""
+    """Options for one text of a single sentence, in ``/translate`` and ``/attention``."""
 
     target_prefix: str | None
-    """What the translation begins with."""
+    """The beginning of the translation."""
     return_search: bool | None
-    """Whether the answer carries every token that the search considered."""
+    """Whether the answer has every token that the search considered."""
 
 
 class TranslateOptions(SteeringOptions, total=False):
-    """How texts are translated, and what is said about them."""
+    """How texts are translated, and what the answer has besides."""
 
     format: Literal["text", "html", "xml"] | None
-    """What the texts are written in."""
+    """The format of the texts."""
     ignore_tags: Sequence[str] | None
     """Names of further elements whose content is not translated."""
     num_hypotheses: int | None
-    """Best hypotheses returned."""
+    """The number of returned hypotheses."""
     return_scores: bool | None
     return_alignment: bool | None
     return_confidence: bool | None
@@ -79,16 +80,16 @@ class AttentionOptions(SteeringOptions, total=False):
     kinds: Sequence[AttentionKind] | None
     """``encoder``, ``decoder``, ``cross``."""
     layers: Sequence[int] | None
-    """Layers, counted from 0; all of them unless given."""
+    """Layers, counted from 0; all by default."""
     heads: Sequence[int] | None
-    """Heads, counted from 0; all of them unless given."""
+    """Heads, counted from 0; all by default."""
     average_heads: bool | None
     steps: AttentionHead | None
     """A head whose computation is returned step by step."""
 
 
 def body_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are given, as JSON holds them."""
+    """The given options as JSON values."""
     return {
         name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
         for name, value in options.items()

@@ -1,6 +1,6 @@
-"""When a request is sent again, and how long the client waits before.
+"""Decides whether a request is retried, and how long the client waits before.
 
-Nothing here sends or sleeps: the clients do, with the decisions of :class:`Attempts`.
+Nothing here sends or sleeps; the clients do.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from enum import Enum
 from verso_client.errors import ConnectionFailed, ProblemError, StreamBroken, TimedOut, VersoError
 
 RETRIED_STATUSES = frozenset({429, 503})
-"""Answers by which the service refuses a request before it does anything for it."""
+"""Statuses of requests that the service refuses before it processes them."""
 
 
 class Repeatable(Enum):
-    """After which failures a request may be sent again."""
+    """The failures after which a request may be sent again."""
 
     ALWAYS = "always"
-    """It changes nothing, or the same however often it is sent: GET."""
+    """The request changes nothing: GET."""
 
     UNLESS_TIMED_OUT = "unless timed out"
-    """It changes nothing but is work: the service may still be busy with a request whose answer took too long, and a
-    second one would only add to its load."""
+    """The request changes nothing but is work: after a timeout the service may still be processing it, and a second
+    request would add to its load."""
 
     IF_REFUSED = "if refused"
-    """It must not be done twice: it is sent again only if it never left, or if the service says that it refused it."""
+    """The request must not be processed twice: it is repeated only if it was not sent, or if the service refused it."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
     """Bounds of retries.
 
-    Without a ``Retry-After`` header the wait doubles with each attempt and is jittered; with one it is at least what
-    the header asks for.
+    Without a ``Retry-After`` header the wait doubles with each attempt and has jitter; with one it is at least as long
+    as the header says.
 
     Args:
-        attempts: Times a request is sent at most; 1 for no retries.
-        total_s: No attempt begins later than this many seconds after the first. An answer that asks to wait longer
-            is not waited for.
+        attempts: Maximum number of attempts; 1 for no retries.
+        total_s: Seconds after the first attempt in which the last one must begin. If ``Retry-After`` exceeds them, the
+            request is not repeated.
         first_wait_s: Longest wait before the second attempt.
-        max_wait_s: Longest wait that is not asked for.
+        max_wait_s: Longest wait without ``Retry-After``.
     """
 
     attempts: int = 4
@@ -66,9 +66,9 @@ class Attempts:
     """The attempts of one call.
 
     Args:
-        policy: How many, and for how long.
-        repeatable: After which failures.
-        clock: Seconds, monotonic.
+        policy: Their number and waits.
+        repeatable: The failures after which the call may be repeated.
+        clock: A monotonic clock, in seconds.
         rng: Random numbers for the jitter.
     """
 
@@ -86,21 +86,21 @@ class Attempts:
         """Seconds to wait before the next attempt.
 
         Args:
-            error: How the last attempt ended.
+            error: The error of the last attempt.
 
         Returns:
-            The seconds, or None if there must be no further attempt.
+            The seconds, or None if there is no further attempt.
         """
         self._num_failed += 1
         if self._num_failed >= self._policy.attempts or not may_repeat(error, self._repeatable):
             return None
         longest_s = min(self._policy.max_wait_s, self._policy.first_wait_s * 2.0 ** (self._num_failed - 1))
-        asked_s = error.retry_after_s if isinstance(error, ProblemError) else None
-        # Jitter keeps clients that were refused together from coming back together.
-        if asked_s is None:
+        retry_after_s = error.retry_after_s if isinstance(error, ProblemError) else None
+        # Jitter: clients that were refused together do not return together.
+        if retry_after_s is None:
             wait_s = self._rng.uniform(longest_s / 2, longest_s)
         else:
-            wait_s = asked_s + self._rng.uniform(0.0, longest_s)
+            wait_s = retry_after_s + self._rng.uniform(0.0, longest_s)
         elapsed_s = self._clock() - self._started_s
         return wait_s if elapsed_s + wait_s <= self._policy.total_s else None
 
@@ -110,7 +110,7 @@ def may_repeat(error: VersoError, repeatable: Repeatable) -> bool:
 
     Args:
         error: The error.
-        repeatable: What the request allows.
+        repeatable: The failures after which the request may be repeated.
     """
     if isinstance(error, StreamBroken):
         return False
@@ -119,6 +119,6 @@ def may_repeat(error: VersoError, repeatable: Repeatable) -> bool:
             return True
         return repeatable is Repeatable.UNLESS_TIMED_OUT and not isinstance(error, TimedOut)
     if isinstance(error, ProblemError) and error.status in RETRIED_STATUSES:
-        # A proxy answers 503 also when it lost a service that had begun to work.
+        # A proxy answers 503 also if it lost a service that was processing the request.
         return error.from_service or repeatable is not Repeatable.IF_REFUSED
     return False

@@ -1,4 +1,4 @@
-"""What the two clients share: the address, the headers, the timeouts, and the policy of retries."""
+"""The parts that both clients share: address, headers, timeouts and retry policy."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from verso_client.retries import Attempts, RetryPolicy
 DEFAULT_URL = "http://localhost:8000"
 
 DEFAULT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
-"""Longer than the service's own deadline (``VERSO_DEADLINE_S``, 30 s), so that its answer arrives and says why."""
+"""Longer than the service's own deadline (``VERSO_DEADLINE_S``, 30 s), so that the service's error arrives."""
 
 
 class Session:
-    """How a client reaches the service.
+    """The connection settings of a client.
 
     Args:
-        base_url: The address of the service, with the path it is served under, if any.
+        base_url: The address of the service, with its root path, if any.
         timeout: Seconds, or httpx's timeouts; None for those of the httpx client.
         retries: Bounds of retries.
         headers: Headers of every request.
-        clock: Seconds, monotonic.
+        clock: A monotonic clock, in seconds.
         rng: Random numbers for the jitter of waits.
 
     Raises:
-        ValueError: The address is no HTTP URL.
+        ValueError: The address is not an HTTP URL.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Session:
 
         Args:
             call: The call.
-            http: Will send it.
+            http: The httpx client that will send it.
         """
         return call.request(http, self.base_url, self._headers, self._timeout)
 
     def attempts(self, call: Call[T]) -> Attempts:
-        """The attempts of a call, of which none has been made.
+        """A counter of the attempts of a call.
 
         Args:
             call: The call.

@@ -1,4 +1,4 @@
-"""The events of a stream, from the bytes of an ``application/x-ndjson`` answer."""
+"""Reads the events of a stream from an answer of type ``application/x-ndjson``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class _Index:
 
 
 class EventReader:
-    """Cuts bytes into lines and lines into events, as they arrive.
+    """Splits bytes into lines and decodes these as events.
 
-    Lines end with a line feed only. The line iterator of httpx also ends them at characters such as U+2028, which JSON
+    Lines end with a line feed only. The line iterator of httpx also splits at characters such as U+2028, which JSON
     strings may contain.
 
     Args:
@@ -36,14 +36,14 @@ class EventReader:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[StreamEvent]:
-        """The events that are complete.
+        """The complete events so far.
 
         Args:
             data: The next bytes.
 
         Raises:
-            InvalidAnswer: A line is no event.
-            ProblemError: The service could not go on.
+            InvalidAnswer: A line is not an event.
+            ProblemError: The service ended the stream with an error.
         """
         self._rest += data
         *lines, rest = self._rest.split(b"\n")
@@ -56,7 +56,7 @@ class EventReader:
         """The event of a last line without line feed.
 
         Raises:
-            StreamBroken: There was no last event.
+            StreamBroken: The last event is missing.
         """
         if not self.is_done and self._rest.strip():
             with suppress(InvalidAnswer):  # a line that was cut off
@@ -73,7 +73,7 @@ class EventReader:
             yield from self._parsed(name, value)
         except (ValueError, Unexpected) as error:
             raise InvalidAnswer(
-                f"A line of the stream is no event: {error}.", status=200, request_id=self._request_id
+                f"A line of the stream is not an event: {error}.", status=200, request_id=self._request_id
             ) from error
 
     def _parsed(self, name: str, value: dict[str, Any]) -> Iterator[StreamEvent]:

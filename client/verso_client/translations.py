@@ -33,12 +33,12 @@ class TranslateAnswer:
         Raises:
             TextFailed: A text could not be translated; ``translations`` has the others.
         """
-        found: list[Translation] = []
+        translations: list[Translation] = []
         for index, entry in enumerate(self.translations):
             if isinstance(entry, FailedTranslation):
                 raise TextFailed(entry.error, index, self.request_id)
-            found.append(entry)
-        return found
+            translations.append(entry)
+        return translations
 
     @property
     def texts(self) -> list[str]:

@@ -131,7 +131,7 @@ def test_auto_is_built_if_its_bundle_does_not_exist(
 
 
 def test_a_folder_without_bundles_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"VERSO_MODELS is .*: the folder holds no \.pt file"):
+    with pytest.raises(SettingsError, match=r"VERSO_MODELS is .*: the folder has no \.pt file"):
         files(models=tmp_path).load_configured()
     with pytest.raises(SettingsError, match="names no bundle"):
         files(models=" , ").load_configured()
@@ -179,7 +179,7 @@ def test_bundles_may_be_loaded_from_the_folders_of_those_listed(tmp_path: Path) 
     write(tmp_path / "two" / "c.pt", "c")
     assert files(models=f"{first},{second}").name_of("c.pt") == "c"
     assert files(model=second).name_of("c.pt") == "c"
-    with pytest.raises(BundleNotFound, match=r"no bundle 'c\.pt'; there are: a\.pt"):
+    with pytest.raises(BundleNotFound, match=r"no bundle 'c\.pt'; available: a\.pt"):
         files(model=first).name_of("c.pt")
 
 
@@ -209,7 +209,7 @@ def test_nothing_may_be_loaded_if_no_folder_is_configured(tmp_path: Path) -> Non
 @pytest.mark.parametrize("file", ["b.pt", "deep/a.pt", ".", "x" * 900, "a.pt/b.pt"])
 def test_a_missing_bundle_is_refused_with_the_existing_ones(tmp_path: Path, file: str) -> None:
     write(tmp_path / "a.pt", "a")
-    with pytest.raises(BundleNotFound, match=r"there are: a\.pt") as refused:
+    with pytest.raises(BundleNotFound, match=r"available: a\.pt") as refused:
         files(models=tmp_path).name_of(file)
     assert len(str(refused.value)) < 400
 
@@ -268,7 +268,7 @@ def test_on_a_gpu_shortlists_are_not_used_and_the_log_says_so(
     with caplog.at_level("WARNING", logger="app.bundles"):
         monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
         BundleFiles(Settings(device="cuda", model=str(only), shortlist="on")).load_configured()
-    assert "on a GPU shortlists are not used" in caplog.text
+    assert "shortlists are not used on a GPU" in caplog.text
 
 
 def test_the_device_that_auto_stands_for_is_logged_once_with_the_reason(

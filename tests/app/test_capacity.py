@@ -15,8 +15,8 @@ from app.engine.capacity import (
     MIN_ROWS,
     PROBE_S,
     BudgetFinder,
+    Probe,
     bytes_per_token,
-    measure_speed,
     synchronised,
 )
 from model.artifacts.manifest import Manifest
@@ -132,11 +132,11 @@ def test_the_probe_ends_in_time() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 0.0249, token_s=1e-4)
     began = clock.now
-    measure_speed(translator, 1, clock, PROBE_S)
+    Probe(translator, 1, clock, PROBE_S).run()
     assert clock.now - began < 2 * PROBE_S
     quick = TimedTranslator(clock, lambda rows: 1e-7 * rows, token_s=1e-8)
     began = clock.now
-    measure_speed(quick, 1, clock, PROBE_S)
+    Probe(quick, 1, clock, PROBE_S).run()
     assert clock.now - began < 0.1
 
 
@@ -155,7 +155,7 @@ def test_probe_sentences_have_the_usual_length_or_the_longest_possible() -> None
     for longest, length in ((200, 24), (10, 10)):
         clock = Clock()
         translator = TimedTranslator(clock, lambda rows: 0.03, manifest=replace(SHAPED, max_source_tokens=longest))
-        measure_speed(translator, 1, clock, PROBE_S)
+        Probe(translator, 1, clock, PROBE_S).run()
         assert {len(source) for source in translator.sources} == {length}
         assert {(source[0], source[-1]) for source in translator.sources} == {(2, 3)}
 

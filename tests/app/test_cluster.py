@@ -178,11 +178,11 @@ async def rendered(service: RemoteTranslations) -> bytes:
 async def test_the_metrics_of_replicas_are_joined_beside_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
-    def joined(pages: Mapping[str, bytes]) -> bytes:
+    def join_pages(pages: Mapping[str, bytes]) -> bytes:
         threads.append(threading.current_thread())
         return b"".join(pages.values())
 
-    monkeypatch.setattr(joined_metrics, "joined", joined)
+    monkeypatch.setattr(joined_metrics, "join_pages", join_pages)
 
     async with cluster_of(FakeTranslator()) as (service, _):
         await rendered(service)
@@ -201,9 +201,9 @@ async def test_a_replica_that_ends_is_asked_no_more() -> None:
 
 async def test_refusals_of_a_replica_are_raised() -> None:
     async with cluster_of(FakeTranslator(), queue_sentences=2) as (service, engines):
-        with pytest.raises(LimitExceeded, match="at most 2"):
+        with pytest.raises(LimitExceeded, match="limit of 2"):
             await ask(service, "one. two. three.")
-        with pytest.raises(LimitExceeded, match="at most 2"):
+        with pytest.raises(LimitExceeded, match="limit of 2"):
             await streamed(service, "one. two. three.")
         assert len(engines[0].asked) == 2
 

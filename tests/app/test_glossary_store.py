@@ -14,7 +14,7 @@ from app.errors import GlossaryNotFound, GlossaryPairMissing, GlossaryStoreFull,
 from app.glossaries import store as store_module
 from app.glossaries import terms as terms_module
 from app.glossaries.store import FILE_NAME, Dictionary, GlossaryStore, OwnerBounds
-from app.glossaries.terms import merged, parse_csv, parse_tsv, terms_in, to_tsv
+from app.glossaries.terms import merge_glossaries, parse_csv, parse_tsv, terms_in, to_tsv
 from model.text.glossary import Glossary, GlossaryTerm, find_terms
 from model.translation.options import MAX_TERMS
 
@@ -72,11 +72,11 @@ def test_a_language_pair_has_a_maximum_of_terms(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(InvalidGlossary, match="more than 2"):
         parse_tsv("a\tb\nc\td\ne\tf")
     with pytest.raises(InvalidGlossary, match="more than 2"):
-        merged([terms(a="b", c="d"), terms(e="f")])
+        merge_glossaries([terms(a="b", c="d"), terms(e="f")])
 
 
 def test_of_equal_terms_the_first_counts() -> None:
-    assert merged([terms(a="1", b="2"), terms(a="3", c="4")]) == terms(a="1", b="2", c="4")
+    assert merge_glossaries([terms(a="1", b="2"), terms(a="3", c="4")]) == terms(a="1", b="2", c="4")
 
 
 def test_only_terms_that_a_text_holds_are_used() -> None:
@@ -94,7 +94,7 @@ def test_parts_of_words_do_not_count() -> None:
 def test_a_text_with_more_terms_than_a_request_may_have_is_refused() -> None:
     known = tuple(GlossaryTerm(f"w{number}", "x") for number in range(MAX_TERMS + 1))
     text = " ".join(term.source for term in known)
-    with pytest.raises(InvalidGlossary, match=f"hold more than {MAX_TERMS} terms"):
+    with pytest.raises(InvalidGlossary, match=f"More than {MAX_TERMS} terms"):
         terms_in(known, [text], "en")
 
 
@@ -127,7 +127,7 @@ def test_glossaries_and_dictionaries_are_deleted(store: GlossaryStore) -> None:
     glossary_id = store.create("Animals", [en_de(cat="Kater"), Dictionary("de", "en", terms(Kater="cat"))]).id
     store.delete_dictionary(glossary_id, "en", "de")
     assert [one.source for one in store.get(glossary_id).dictionaries] == ["de"]
-    with pytest.raises(GlossaryPairMissing, match="name one of: de-en"):
+    with pytest.raises(GlossaryPairMissing, match="name those of one: de-en"):
         store.delete_dictionary(glossary_id, "en", "de")
     store.delete(glossary_id)
     for use in (store.get, store.delete):

@@ -27,7 +27,7 @@ async def test_running_requests_are_waited_for() -> None:
     gate.set()
     assert await finishing
     assert await task == "done"
-    await running.ended()
+    await running.wait_idle()
     assert len(running) == 0
 
 
@@ -41,7 +41,7 @@ async def test_requests_that_exceed_the_timeout_are_cancelled_with_the_reason() 
         await task
     assert refused.value is reason
     assert task.cancelling() == 0
-    await running.ended()
+    await running.wait_idle()
 
 
 async def test_a_task_cancelled_from_outside_stays_cancelled() -> None:

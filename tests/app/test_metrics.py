@@ -29,7 +29,7 @@ def test_events_are_counted() -> None:
     metrics.sentence_left("m", "finished", 7)
     metrics.sentence_left("m", "cancelled")
     metrics.budget_changed(64, 9000)
-    metrics.cache_asked(3, 2)
+    metrics.cache_queried(3, 2)
     metrics.cache_changed(2, 1500)
     metrics.coalesced(4)
     found = values(metrics)

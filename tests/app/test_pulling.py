@@ -14,7 +14,7 @@ import pytest
 from app.commands.diagnosis import service
 from app.errors import BundleOutside
 from app.models.bundles import BundleFiles
-from app.models.pulling import pulled
+from app.models.pulling import pull_bundle
 from app.settings import Settings
 from model.artifacts.pretrained import preferred_precision
 from model.artifacts.pulled import PulledBundles, PulledName
@@ -87,8 +87,8 @@ def test_a_branch_is_asked_for_by_another_process_whose_messages_are_logged(
     ("script", "reason"),
     [
         ("echo 'error: no such model' >&2; exit 1", r"^hf:Helsinki-NLP/opus-mt-en-fr: no such model$"),
-        ("echo 'Traceback' >&2; exit 3", r"exit code 3, 'Traceback'\); 'verso pull .*' does the same by hand"),
-        ("kill -9 $$", r"it was killed, most likely for want of memory"),
+        ("echo 'Traceback' >&2; exit 3", r"exit code 3, 'Traceback'\); try 'verso pull .*'"),
+        ("kill -9 $$", r"it was killed, most likely for lack of memory"),
     ],
 )
 def test_the_reason_of_a_failure_is_the_process_s(
@@ -96,7 +96,7 @@ def test_the_reason_of_a_failure_is_the_process_s(
 ) -> None:
     program(monkeypatch, tmp_path, script)
     with pytest.raises(ArtifactError, match=reason):
-        pulled(BRANCH, "float32", tmp_path)
+        pull_bundle(BRANCH, "float32", tmp_path)
 
 
 def test_a_name_that_is_none_is_refused() -> None:
@@ -140,7 +140,7 @@ def test_the_process_runs_this_package_and_no_other_of_its_name(
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
         with pytest.raises(ArtifactError, match=r"^hf:Helsinki.* cannot be reached .* holds nothing of it"):
-            pulled(BRANCH, "float32", tmp_path / "cache")
+            pull_bundle(BRANCH, "float32", tmp_path / "cache")
 
 
 def test_without_names_of_models_nothing_of_it_is_imported() -> None:

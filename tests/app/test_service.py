@@ -255,7 +255,7 @@ async def test_cancelling_a_request_withdraws_its_sentences() -> None:
 
 async def test_more_sentences_than_the_queue_holds_are_refused_permanently() -> None:
     async with service_of(FakeTranslator(), queue_sentences=2) as service:
-        with pytest.raises(LimitExceeded, match="asks for 3; at most 2"):
+        with pytest.raises(LimitExceeded, match="3 exceeds the limit of 2"):
             await ask(service, "a", "b", "c")
         assert texts_of(await ask(service, "a", "b")) == ["A", "B"]
 

@@ -34,7 +34,7 @@ def test_the_process_environment_is_not_read_implicitly(monkeypatch: pytest.Monk
     [
         ("VERSO_PORT", "70000", "65535"),
         ("VERSO_PORT", "http", "integer"),
-        ("VERSO_DEVICE", "tpu", "auto|cpu|cuda"),
+        ("VERSO_DEVICE", "tpu", "must be auto, cpu, cuda or cuda:N"),
         ("VERSO_THREADS", "0", "1"),
         ("VERSO_DEADLINE_S", "0", "0"),
         ("VERSO_DEADLINE_S", "nan", "86400"),

@@ -113,7 +113,7 @@ def test_a_problem_becomes_an_exception_with_its_fields_and_the_id_of_the_reques
     [
         (httpx.Response(502, html="<h1>Bad\nGateway</h1>"), "http_502", "<h1>Bad Gateway</h1>"),
         (httpx.Response(404, json={"detail": "Not Found"}), "http_404", "Not Found"),
-        (httpx.Response(500), "http_500", "it is empty"),
+        (httpx.Response(500), "http_500", "(empty)"),
         (httpx.Response(308, headers={"Location": "https://verso.test/"}), "http_308", "https://verso.test/"),
     ],
     ids=["proxy", "other service", "empty", "redirect"],
@@ -132,14 +132,14 @@ def test_errors_of_other_programs_are_problems_too(
 @pytest.mark.parametrize(
     ("response", "words"),
     [
-        (httpx.Response(200, text="<html>"), "none of a Verso service"),
+        (httpx.Response(200, text="<html>"), "does not come from a Verso service"),
         (httpx.Response(200, json=[1]), "the answer is [1]"),
         (httpx.Response(200, json={"translations": []}), "lacks model, timings_ms, usage"),
         (httpx.Response(200, json=ANSWER | {"translations": {}}), "translations is {} and should be a list"),
         (answer(translations=[TRANSLATION | {"text": 5}]), "translations[0].text is 5 and should be str"),
         (answer(translations=[TRANSLATION | {"alignment": [{"source": [1]}]}]), "alignment[0] lacks target, weight"),
         (answer(usage={"source_tokens": True, "target_tokens": 1}), "usage.source_tokens is True and should be int"),
-        (httpx.Response(200, content=b"\xff"), "none of a Verso service"),
+        (httpx.Response(200, content=b"\xff"), "does not come from a Verso service"),
     ],
 )
 def test_an_answer_that_is_none_is_an_error_that_says_why(response: httpx.Response, words: str, driver: Driver) -> None:
@@ -238,7 +238,7 @@ def test_arrays_without_numpy_are_refused_before_anything_is_sent(
 
 
 def test_arrays_that_are_none_are_an_invalid_answer(driver: Driver) -> None:
-    with pytest.raises(InvalidAnswer, match="no archive"):
+    with pytest.raises(InvalidAnswer, match="not a valid archive"):
         driver.run(Script([httpx.Response(200, content=b"PK")]), lambda client: client.attention_arrays("a"))
 
 
@@ -256,7 +256,9 @@ def test_detection_sends_the_beginning_and_reads_percent(driver: Driver) -> None
 
 def test_an_error_in_the_shape_of_libretranslate_says_what_it_says(driver: Driver) -> None:
     server = Script([httpx.Response(400, json={"error": "Invalid request: missing q parameter"})])
-    with pytest.raises(ProblemError, match=r"is no problem of Verso: Invalid request: missing q parameter$") as caught:
+    with pytest.raises(
+        ProblemError, match=r"is not an error of Verso: Invalid request: missing q parameter$"
+    ) as caught:
         driver.run(server, lambda client: client.detect(""))
     assert caught.value.code == "http_400"
 

@@ -137,7 +137,7 @@ def test_a_document_that_ended_otherwise_is_not_waited_for(status: str, driver: 
 
 def test_waiting_has_an_end_and_the_document_does_not(driver: Driver) -> None:
     server = Script([state("running", 1, 9, seconds_left=900.0)] * 4)
-    with pytest.raises(TimedOut, match="the service goes on"):
+    with pytest.raises(TimedOut, match="the service continues"):
         driver.run(server, lambda client: client.wait_for_document("d/1", timeout_s=12.0))
     assert [request.method for request in server.requests] == ["GET"] * 4
 

@@ -121,7 +121,7 @@ def test_a_stream_that_pauses_too_long_times_out(driver: Driver) -> None:
     [b"<html>\n", b"[1]\n", b'{"text": 1}\n', line("sentence", text=0), line("sentence", text="0"), b"\xff\n"],
 )
 def test_a_line_that_is_no_event_is_an_invalid_answer(bad: bytes, driver: Driver) -> None:
-    with pytest.raises(InvalidAnswer, match="no event"):
+    with pytest.raises(InvalidAnswer, match="not an event"):
         driver.events(Script([streamed(bad, DONE)]), "x")
 
 

@@ -92,7 +92,7 @@ def test_something_else_that_listens_there_is_named(
 ) -> None:
     scripted(monkeypatch, httpx.Response(200, text="<html>welcome</html>"))
     assert main(["translate", "--server", "http://localhost", "--target", "de"]) == 1
-    assert "error: The answer is none of a Verso service" in capsys.readouterr().err
+    assert "error: The answer does not come from a Verso service" in capsys.readouterr().err
 
 
 def test_only_options_that_were_given_are_sent(monkeypatch: pytest.MonkeyPatch, stdin: io.BytesIO) -> None:

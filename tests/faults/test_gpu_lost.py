@@ -123,7 +123,7 @@ def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: py
 
 def test_a_gpu_that_fails_in_the_probe_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Gpu(monkeypatch)
-    monkeypatch.setattr("app.engine.capacity.measure_speed", lambda *_: gpu.fail())
+    monkeypatch.setattr("app.engine.capacity.Probe.run", lambda *_: gpu.fail())
 
     async def test() -> None:
         app = create_app(Settings(), FakeBundles(FakeTranslator(manifest=SHAPED)))

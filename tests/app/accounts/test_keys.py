@@ -151,7 +151,7 @@ def test_a_database_of_something_else_is_refused_and_stays_as_it_is(open_keys: O
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE documents (id TEXT)")
     before = path.read_bytes()
-    with pytest.raises(SettingsError, match="something else"):
+    with pytest.raises(SettingsError, match="of another program"):
         open_keys(path)
     assert path.read_bytes() == before
 

@@ -58,4 +58,4 @@ def test_a_service_whose_keys_cannot_be_read_does_not_start(
 def test_a_service_that_cannot_keep_documents_where_it_is_told_to_does_not_start(
     folder: str, failed_start: FailedStart
 ) -> None:
-    assert f"VERSO_DATA_DIR: nothing can be kept in {folder}" in failed_start(VERSO_DATA_DIR=folder)
+    assert f"VERSO_DATA_DIR: {folder} cannot be written" in failed_start(VERSO_DATA_DIR=folder)

@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 
 from app.documents import job, worker
-from app.documents.document import DATABASE, KEPT_S, Document, Sender
+from app.documents.document import DATABASE, KEPT_S, MAX_ATTEMPTS, Document, Sender
 from app.documents.file_process import FileProcess, UnitList
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
 from app.engine.caller import Caller, Priority
 from app.engine.fair_queue import BULK_SHARE
+from app.engine.watchdog import Watchdog
 from app.errors import (
     DeadlineUnreachable,
     DocumentNotDone,
@@ -46,6 +47,7 @@ from model.text.glossary import GlossaryTerm
 from model.translation.options import TranslationOptions
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, service_threads
+from tests.faults.test_engine_hangs import HangingTranslator
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -123,7 +125,7 @@ def beginnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     begun: list[str] = []
     begin = DocumentStore.begin
 
-    def note(store: DocumentStore, id: str, num_sentences: int) -> bool:
+    def note(store: DocumentStore, id: str, num_sentences: int) -> int:
         begun.append(id)
         return begin(store, id, num_sentences)
 
@@ -619,6 +621,50 @@ async def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
         assert (done.status, done.num_done) == ("done", 40)
         assert await made.text(done) == TEXT.decode().upper()
         assert sum(second.log.joins) == 40 - num_done
+
+
+async def end_by_a_hang(made: Bench, translator: HangingTranslator) -> None:
+    """Wait until the engine has given up, with which the process ends."""
+    await made.service.engine_given_up()
+    await eventually(lambda: is_idle(made.documents))
+    translator.release.set()  # its thread must end with the test
+
+
+@pytest.mark.parametrize(("content", "result"), [(b"one\n\nhang\n\nthree", "ONE\n\nhang\n\nTHREE"), (b"hang", None)])
+async def test_a_text_at_which_the_process_ends_each_time_is_given_up(
+    content: bytes, result: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.serving.service._WATCH_S", 0.01)
+    document = None
+    for _ in range(MAX_ATTEMPTS + 1):
+        translator = HangingTranslator()
+        with monkeypatch.context() as patched:
+            patched.setattr(Watchdog, "hangs", lambda *_, translator=translator: translator.num_hanging > 0)
+            async with bench(translator, data_dir=tmp_path) as made:
+                document = document or await made.add(content)
+                await end_by_a_hang(made, translator)
+    assert document is not None
+    async with bench(data_dir=tmp_path) as made:
+        ended = await made.ended(document)
+        assert ended.num_left == 1
+        if result is None:
+            assert ended.problem is not None and ended.problem["code"] == "document_too_complex"
+        else:
+            assert (ended.status, await made.text(ended)) == ("done", result)
+
+
+async def test_stops_of_the_service_are_no_reason_to_give_a_text_up(tmp_path: Path) -> None:
+    document = None
+    for _ in range(MAX_ATTEMPTS + 2):
+        translator = held_translator()
+        async with bench(translator, data_dir=tmp_path) as made:
+            document = document or await made.add(b"one")
+            await eventually(translator.stepping.is_set)
+            await made.documents.stop()
+    assert document is not None
+    async with bench(data_dir=tmp_path) as made:
+        ended = await made.ended(document)
+        assert (ended.status, ended.num_left, await made.text(ended)) == ("done", 0, "ONE")
 
 
 async def test_results_outlive_the_process_in_a_data_folder(tmp_path: Path) -> None:

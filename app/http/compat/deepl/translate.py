@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.errors import InvalidParameter
-from app.glossaries.terms import merged, terms_in
+from app.glossaries.terms import merge_glossaries, terms_in
 from app.http.access import caller_of, metered
 from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import DeepLTranslation, DeepLTranslations
@@ -116,7 +116,7 @@ async def stored_terms(request: Request, body: GlossaryChoice, texts: Sequence[s
 
     def find(check: Callable[[], None]) -> Glossary:
         several = [store.dictionary(one, source, body.target_lang).terms for one in body.all_glossary_ids]
-        return terms_in(merged(several), texts, plain_code(source), check)
+        return terms_in(merge_glossaries(several), texts, plain_code(source), check)
 
     return await search_terms(request, find)
 

@@ -15,7 +15,7 @@ from app.http.openapi import Responses
 _ERRORS = {
     400: "Invalid request: missing q parameter",
     413: "The body is larger than 2000000 bytes; send fewer or shorter texts in one request.",
-    500: "Cannot translate text: The operator finds the reason in the log, under the request id.",
+    500: "Cannot translate text: The service's log has the reason, under the request id.",
     504: (
         "The request was not finished within 30 s and was stopped; send less text at once, use greedy decoding or a "
         "smaller beam, or try again when there is less load."
