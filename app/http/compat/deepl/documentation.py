@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -23,9 +22,7 @@ from app.errors import (
 )
 from app.http.compat.deepl.answers import DOCUMENT, GLOSSARY_ID, DeepLError
 from app.http.compat.deepl.protocol import error_answer
-
-Responses = dict[int | str, dict[str, Any]]
-"""The ``responses`` of a route, by status."""
+from app.http.openapi import Responses
 
 ERRORS: dict[str, Exception] = {
     "unsupported value": InvalidParameter("Value for 'target_lang' not supported."),
