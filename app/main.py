@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
@@ -43,17 +44,17 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Translates texts with a Transformer that was trained from scratch, and shows its attention.
 
-Every error is an RFC 9457 problem with a stable `code`; routes in the protocol of another service have errors of their
-own. Every answer has an `X-Request-ID`: the one sent, or a new one; it identifies the request in the logs. Neither
-texts nor translations are ever logged.
+Every error is an RFC 9457 problem with a stable `code`; routes in the protocol of another service have its errors.
+Every answer has an `X-Request-ID`, the client's or a new one, which identifies the request in the logs. Texts and
+translations are never logged.
 """
 
 _TAGS = [
-    {"name": "translation", "description": "Texts in, translations out."},
-    {"name": "documents", "description": "Files in, translated files out, in the background."},
-    {"name": "attention", "description": "The weights behind a translation."},
-    {"name": "LibreTranslate", "description": "The protocol of LibreTranslate, for its clients; errors are its own."},
-    {"name": "DeepL", "description": "The protocol of DeepL, for its clients; errors are its own."},
+    {"name": "translation", "description": "Translation of texts."},
+    {"name": "documents", "description": "Translation of documents, in the background."},
+    {"name": "attention", "description": "Attention weights of translations."},
+    {"name": "LibreTranslate", "description": "LibreTranslate's protocol and errors, for its clients."},
+    {"name": "DeepL", "description": "DeepL's protocol and errors, for its clients."},
     {"name": "operation", "description": "For load balancers and monitoring."},
 ]
 
@@ -71,50 +72,43 @@ def create_app(
 
     Args:
         settings: The configuration.
-        bundles: Loads the translators; from the files the settings name unless given.
-        connect: Gives a service whose models run in other processes, from the metrics of this one. Unless given, they
-            run in this process. Other models cannot be loaded into that service by a request.
+        bundles: Loads the translators; by default from the files that the settings name.
+        connect: Makes a service whose models run in other processes, from the metrics of this process. By default they
+            run in this process; only then can requests load and unload models.
 
     Returns:
-        The application; ``app.state`` holds its ``settings``, ``metrics``, ``service``, ``documents`` and ``accounts``.
+        The application; ``app.state`` has its ``settings``, ``metrics``, ``service``, ``documents`` and ``accounts``.
 
     Raises:
         SettingsError: Traces are configured and OpenTelemetry is not installed, or the keys' database or the folder for
             documents cannot be used.
     """
-    app_metrics = Metrics()
-    tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
-    service: TranslationBackend[Any]
-    if connect is None:
-        service = TranslationService(settings, app_metrics, bundles or BundleFiles(settings))
-    else:
-        service = connect(app_metrics)
-    if settings.data_dir is not None:
-        check_data_folder(settings.data_dir, make=True)
-    glossaries = GlossaryStore(
-        settings.data_dir, OwnerBounds(settings.max_glossaries_per_key, settings.max_glossary_characters_per_key)
-    )
-    term_searches = TermSearches(settings.deadline_s)
-    document_service = DocumentService(settings, service)
-    accounts = _accounts(settings)
+    is_local = connect is None
+    has_admin = is_local and (settings.admin_token is not None or settings.keys_db is not None)
+    at_root = settings.compat == "libretranslate"
+    app = _application(has_admin)
+    _set_state(app, settings, bundles, connect)
+    if has_admin:
+        app.state.admin_guesses = RequestRates(time.monotonic)
+    native_routers = [
+        module.router for module in (translate, attention, documents, models, health, metrics, docs, page)
+    ]
+    for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
+        app.include_router(router)
+    app.mount("/page", page.page_files(), name="page")
+    app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
+    describe_on_request(app, settings, [libretranslate.describe_shared_path] if at_root else [])
+    app.middleware_stack = _with_middleware(RouteTable(app.routed(), native_routers), app, settings, is_local)
+    return app
 
-    @asynccontextmanager
-    async def lifespan(_: object) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stops:  # what fails to start or to stop does not keep the others from stopping
-            if accounts is not None:
-                stops.callback(accounts.close)
-            if tracing is not None:
-                stops.push_async_callback(asyncio.to_thread, tracing.close)
-            stops.callback(glossaries.close)
-            stops.callback(term_searches.close)
-            await service.start()
-            stops.push_async_callback(service.stop)
-            await document_service.start()
-            stops.push_async_callback(document_service.stop)
-            yield
 
-    has_admin = connect is None and (settings.admin_token is not None or settings.keys_db is not None)
-    app = Application(
+def _application(has_admin: bool) -> Application:
+    """The application without routes.
+
+    Args:
+        has_admin: Whether it will have the routes of the operator.
+    """
+    return Application(
         title="Verso",
         summary="A self-hosted translation service.",
         description=_DESCRIPTION,
@@ -126,43 +120,78 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
-        lifespan=lifespan,
+        lifespan=_lifespan,
         exception_handlers={
             HTTPException: answer_routing_error,
             ServiceError: answer_known_error,
             ModelError: answer_known_error,
         },
     )
-    app.state.settings = settings
-    app.state.metrics = app_metrics
-    app.state.accounts = accounts
-    if has_admin:
-        app.state.admin_guesses = RequestRates(time.monotonic)
-    app.state.service = service
-    app.state.glossaries = glossaries
-    app.state.term_searches = term_searches
-    app.state.deepl = deepl.DeepLState()
-    app.state.error_shapes = {
+
+
+def _set_state(
+    app: Application,
+    settings: Settings,
+    bundles: BundleSource | None,
+    connect: Callable[[Metrics], TranslationBackend[Any]] | None,
+) -> None:
+    """Make what routes and middleware share, as :func:`create_app` describes its arguments and errors."""
+    state = app.state
+    state.settings = settings
+    state.metrics = Metrics()
+    state.tracing = None if settings.otlp_endpoint is None else Tracing(settings.otlp_endpoint, installed_version())
+    if connect is None:
+        state.service = TranslationService(settings, state.metrics, bundles or BundleFiles(settings))
+    else:
+        state.service = connect(state.metrics)
+    if settings.data_dir is not None:
+        check_data_folder(settings.data_dir, make=True)
+    bounds = OwnerBounds(settings.max_glossaries_per_key, settings.max_glossary_characters_per_key)
+    state.glossaries = GlossaryStore(settings.data_dir, bounds)
+    state.term_searches = TermSearches(settings.deadline_s)
+    state.documents = DocumentService(settings, state.service)
+    state.accounts = _accounts(settings)
+    state.deepl = deepl.DeepLState()
+    state.error_shapes = {
         libretranslate.PREFIX: libretranslate.error_shape,
         **dict.fromkeys(deepl.PREFIXES, deepl.error_answer),
     }
-    app.state.documents = document_service
-    native_routers = [one.router for one in (translate, attention, documents, models, health, metrics, docs, page)]
-    for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
-        app.include_router(router)
-    app.mount("/page", page.page_files(), name="page")
-    app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
-    at_root = settings.compat == "libretranslate"
-    describe_on_request(app, settings, [libretranslate.describe_shared_path] if at_root else [])
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    state = app.state
+    async with AsyncExitStack() as stops:  # a part that fails to start or stop does not keep the others from stopping
+        if state.accounts is not None:
+            stops.callback(state.accounts.close)
+        if state.tracing is not None:
+            stops.push_async_callback(asyncio.to_thread, state.tracing.close)
+        stops.callback(state.glossaries.close)
+        stops.callback(state.term_searches.close)
+        await state.service.start()
+        stops.push_async_callback(state.service.stop)
+        await state.documents.start()
+        stops.push_async_callback(state.documents.stop)
+        yield
+
+
+def _with_middleware(stack: ASGIApp, app: Application, settings: Settings, is_local: bool) -> ASGIApp:
+    """The routes inside the middleware.
+
+    Args:
+        stack: The routes.
+        app: The application, with its state.
+        settings: The configuration.
+        is_local: Whether the service listens at ``VERSO_HOST``; with Ray Serve it does not.
+    """
     # From the innermost to the outermost.
-    stack: ASGIApp = RouteTable(app.routed(), native_routers)
     stack = DisconnectWatcher(stack)
-    if accounts is not None:
+    if app.state.accounts is not None:
         stack = AccountHeaders(stack)
-    if at_root:
+    if settings.compat == "libretranslate":
         stack = libretranslate.LibreTranslateAtRoot(stack, settings.max_body_bytes)
-    stack = BodyBudget(stack, settings.max_received_bytes)  # around all that reads bodies
-    stack = OriginGuard(stack, _hosts(settings, is_local=connect is None), settings.origins)
+    stack = BodyBudget(stack, settings.max_received_bytes)  # outside of all that reads bodies
+    stack = OriginGuard(stack, _hosts(settings, is_local), settings.origins)
     if settings.root_path:
         stack = RootPath(stack, settings.root_path)
     if settings.origins:
@@ -173,27 +202,22 @@ def create_app(
             allow_headers=["*"],
             expose_headers=["Retry-After", "X-Request-ID", "RateLimit", "RateLimit-Policy"],
         )
-    stack = RequestRecorder(stack, app_metrics, lambda: app.state.service.state == "draining", tracing)
+    state = app.state
+    stack = RequestRecorder(stack, state.metrics, lambda: state.service.state == "draining", state.tracing)
     if settings.trusted_proxies != NO_PROXIES:
         stack = ProxyHeadersMiddleware(stack, settings.trusted_proxies)  # type: ignore[arg-type, assignment]
-    app.middleware_stack = stack
-    return app
+    return stack
 
 
 def _hosts(settings: Settings, is_local: bool) -> tuple[str, ...]:
-    """The hosts that are answered for.
-
-    Args:
-        settings: The configuration.
-        is_local: Whether the service listens at ``VERSO_HOST``; with Ray Serve it does not.
-    """
+    """The hosts whose requests are answered."""
     if settings.hosts:
         return settings.hosts
     return (LOOPBACK,) if is_local and is_loopback(settings.host.lower()) else (ANY,)
 
 
 def _accounts(settings: Settings) -> Accounts | None:
-    """The accounts, or None if neither keys nor limits by address are on.
+    """The accounts; None if neither keys nor limits by address are configured.
 
     Raises:
         SettingsError: The database of the keys cannot be used.

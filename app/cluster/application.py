@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
 
 _MANY_REQUESTS = 100_000
-"""Requests that Ray may give to a replica at a time: the engine's queue is the one that is bounded, and fair."""
+"""Requests that Ray may give to a replica at once; the engine's queue is bounded and fair."""
 
 _SURGE_PERCENT = 25
-"""Share of replicas, one at least, that an update starts before it stops old ones."""
+"""Percentage of replicas, at least one, that an update starts before it stops old ones."""
 
 _HEALTH_CHECK_S = 2
-"""Interval at which a replica is asked whether it works, in seconds."""
+"""Interval of health checks of a replica, in seconds."""
 
-_LOOK_S = 0.2
-"""Interval at which a replica that ends looks whether its requests are finished, in seconds."""
+_DRAIN_POLL_S = 0.2
+"""Interval at which a stopping replica checks whether its requests are finished, in seconds."""
 
 
 class EngineDeployment(EngineReplica):
@@ -60,7 +60,7 @@ class EngineDeployment(EngineReplica):
 
 
 class IngressDeployment:
-    """The application of :mod:`app.main`, whose models are in engine replicas.
+    """The application of :mod:`app.main`, with models in engine replicas.
 
     Args:
         variables: Its settings.
@@ -76,12 +76,12 @@ class IngressDeployment:
         configure_logging(self._settings.log_level)
         settings, engines = self._settings, self._engines
         app = create_app(settings, connect=lambda metrics: RemoteTranslations(settings, metrics, engines))
-        app.middleware_stack = _OneRequestId(app.middleware_stack)
+        app.middleware_stack = _WithoutRequestId(app.middleware_stack)
         return app
 
 
-class _OneRequestId:
-    """Leaves the header with a request's id to Ray Serve, which sends the same one.
+class _WithoutRequestId:
+    """Removes the request id from answers: Ray Serve adds the same header.
 
     Args:
         app: The application inside.
@@ -106,12 +106,12 @@ def build(arguments: dict[str, Any]) -> Application:
 
     Args:
         arguments: ``args`` of a configuration, or ``name=value`` of ``serve run``: those of
-            :class:`app.cluster.options.ClusterOptions`. What is set in the environment, VERSO_*, holds unless they say
-            something else.
+            :class:`app.cluster.options.ClusterOptions`. Settings in the environment, VERSO_*,
+            apply unless an argument replaces them.
 
     Raises:
-        ValidationError: An argument is wrong.
-        SettingsError: A setting is wrong.
+        ValidationError: An argument is invalid.
+        SettingsError: A setting is invalid.
     """
     options = ClusterOptions.model_validate(arguments)
     _start_ray()
@@ -122,7 +122,7 @@ def build(arguments: dict[str, Any]) -> Application:
         name="ingress",
         num_replicas=options.ingress_replicas,
         ray_actor_options={"num_cpus": options.ingress_cpus},
-        # Only one process may use the folder: an update ends the old one first, and requests wait for the new one.
+        # Only one process may use the folder: an update stops the old one first, and requests wait for the new one.
         max_surge_percent=0 if keeps_files else _SURGE_PERCENT,
         **_common(variables),
     )(serve.ingress()(IngressDeployment))
@@ -155,18 +155,18 @@ def _engine(name: str, options: EngineOptions) -> Application:
 
 
 def _common(variables: Mapping[str, str]) -> dict[str, Any]:
-    """What ingress and engines have in common."""
+    """The common options of ingress and engines."""
     return {
         "max_ongoing_requests": _MANY_REQUESTS,
         "health_check_period_s": _HEALTH_CHECK_S,
         "graceful_shutdown_timeout_s": load_settings(variables).drain_timeout_s,
-        "graceful_shutdown_wait_loop_s": _LOOK_S,
-        "logging_config": LoggingConfig(enable_access_log=False),  # the service writes a line for each request itself
+        "graceful_shutdown_wait_loop_s": _DRAIN_POLL_S,
+        "logging_config": LoggingConfig(enable_access_log=False),  # the service itself logs each request
     }
 
 
 def _start_ray() -> None:
-    """Start Ray in this process, without dashboard and reports of usage, unless there is a cluster to join."""
+    """Start Ray in this process, without dashboard and usage reports, unless a cluster is configured."""
     if not ray.is_initialized() and not os.environ.get("RAY_ADDRESS"):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(include_dashboard=False, namespace="serve")

@@ -1,4 +1,4 @@
-"""What an ingress and an engine replica say to each other."""
+"""The calls between an ingress and an engine replica."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RemoteModel:
     Args:
         manifest: The metadata of its bundle.
         device: The device it is on.
-        engine: The name of the engine that has it; set by the ingress.
+        engine: The name of its engine; set by the ingress.
     """
 
     manifest: Manifest
@@ -35,24 +35,24 @@ class RemoteModel:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Instead of a result: the error of a request. It is no exception, which Ray would log with its trace.
+    """The error of a request, returned instead of a result. Ray would log an exception with its traceback.
 
     Args:
-        error: One of those that are answered with a problem.
+        error: A ServiceError or ModelError.
     """
 
     error: Exception
 
 
 class ReplicaLost(Exception):
-    """The replica that a request was given to has ended before the answer."""
+    """The replica of a request has ended before the answer."""
 
 
 class Engine(Protocol):
     """The replicas of one engine: each call goes to one of them."""
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of a replica; the call is withdrawn if the awaiting task is cancelled.
+        """Call a method of a replica; the call is cancelled with the awaiting task.
 
         Raises:
             ReplicaLost: The replica has ended.
@@ -60,7 +60,7 @@ class Engine(Protocol):
         ...
 
     def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Streamed | Refusal, None]:
-        """As :meth:`call`, for a method that yields; close the generator in any case.
+        """As :meth:`call`, for a method that yields; always close the generator.
 
         Raises:
             ReplicaLost: The replica has ended.

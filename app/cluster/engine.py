@@ -1,4 +1,4 @@
-"""An engine replica: the translation service of one process, called by ingresses instead of by routes."""
+"""An engine replica: the translation service of one process, called by ingresses instead of routes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class EngineReplica:
 
     Args:
         variables: Its settings.
-        num_cpus: Its processors.
-        bundles: Loads the translators; from the files the settings name unless given.
+        num_cpus: Its CPUs.
+        bundles: Loads the translators; by default from the files that the settings name.
     """
 
     def __init__(self, variables: Mapping[str, str], num_cpus: float, bundles: BundleSource | None = None) -> None:
@@ -44,7 +44,7 @@ class EngineReplica:
             raise self._service.failure
 
     async def stop(self) -> None:
-        """End. Ray has let the requests finish before, as long as it waits for them."""
+        """Stop. Ray has let the requests finish before, within its timeout."""
         await self._service.drain(0.0)
         await self._service.stop()
 

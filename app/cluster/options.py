@@ -1,4 +1,4 @@
-"""What can be configured of the service on Ray Serve: the arguments of its application, checked before it starts."""
+"""The configuration of the service on Ray Serve: the arguments of its application, validated before it starts."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ EngineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62
 _WITHOUT_EFFECT = frozenset(
     {"VERSO_ADMIN_TOKEN", "VERSO_CLIENT_TIMEOUT_S", "VERSO_HOST", "VERSO_KEEP_ALIVE_S", "VERSO_PORT"}
 )
-"""Settings that have no effect here: Ray Serve owns the connections, and models change with the configuration."""
+"""Settings without effect: Ray Serve owns the connections, and models change with the configuration."""
 
-_OF_ONE_INGRESS = {
-    "VERSO_DATA_DIR": "one process may use a folder",
-    "VERSO_MAX_DOCUMENTS": "a document is known to the ingress that took it, and requests go to any of them",
+_SINGLE_INGRESS_ONLY = {
+    "VERSO_DATA_DIR": "only one process may use a folder",
+    "VERSO_MAX_DOCUMENTS": "only the ingress that accepted a document knows it, and requests go to any ingress",
 }
-"""Settings that several ingresses cannot have, and why."""
+"""Settings for a single ingress, and why."""
 
 _EveryValue = str | int | float
 
 
 class EngineOptions(BaseModel):
-    """The replicas that run one model, or a group of models."""
+    """The replicas that run a model or a group of models."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     settings: dict[str, _EveryValue] = Field(default_factory=dict)
-    """Settings of the replicas, VERSO_*; they win over those of the application and of the environment."""
+    """Settings of the replicas, VERSO_*; they replace those of the application and of the environment."""
 
     min_replicas: int = Field(default=1, ge=1, le=10_000)
-    """Replicas that run without load."""
+    """Minimum number of replicas."""
 
     max_replicas: int = Field(default=1, ge=1, le=10_000)
-    """Most replicas."""
+    """Maximum number of replicas."""
 
     sentences_per_replica: float = Field(default=64, gt=0)
-    """Sentences, waiting or decoding, for which there is a replica."""
+    """Queued and decoding sentences per replica."""
 
     num_cpus: float = Field(default=1, ge=0)
-    """Processors that Ray reserves for a replica; VERSO_THREADS is their number unless it is set."""
+    """CPUs that Ray reserves for a replica; the default of VERSO_THREADS."""
 
     num_gpus: float = Field(default=0, ge=0)
     """GPUs that Ray reserves for a replica."""
@@ -62,7 +62,7 @@ class EngineOptions(BaseModel):
     def _bounds_are_ordered(self) -> Self:
         if self.max_replicas < self.min_replicas:
             raise ValueError(
-                f"max_replicas is {self.max_replicas}, less than min_replicas, which is {self.min_replicas}"
+                f"max_replicas is {self.max_replicas}; it must be at least min_replicas, {self.min_replicas}"
             )
         return self
 
@@ -71,16 +71,16 @@ class ClusterOptions(EngineOptions):
     """The application's arguments. Those of engines are the defaults of every engine."""
 
     max_replicas: int = Field(default=1, ge=1, le=10_000)
-    """Most replicas of an engine."""
+    """Maximum number of replicas of an engine."""
 
     engines: dict[EngineName, dict[str, Any]] = Field(default={"engine": {}}, min_length=1)
-    """The engines by name, each with the options in which it differs; requests go to the first that has their pair."""
+    """The engines by name, each with the options that differ; requests go to the first with their language pair."""
 
     ingress_replicas: int = Field(default=1, ge=1, le=1_000)
-    """Replicas that speak HTTP."""
+    """Number of replicas that answer HTTP."""
 
     ingress_cpus: float = Field(default=0.5, ge=0)
-    """Processors that Ray reserves for one of them."""
+    """CPUs that Ray reserves for an ingress replica."""
 
     def engine(self, name: str) -> EngineOptions:
         """The options of an engine.
@@ -89,7 +89,7 @@ class ClusterOptions(EngineOptions):
             name: Its name.
 
         Raises:
-            ValidationError: They contradict each other.
+            ValidationError: The options contradict each other.
         """
         shared = self.model_dump(include=set(EngineOptions.model_fields), exclude_unset=True)
         own = self.engines[name]
@@ -111,7 +111,7 @@ def read_settings(options: EngineOptions, environ: Mapping[str, str]) -> dict[st
         environ: The environment in which the application is built.
 
     Raises:
-        SettingsError: They are wrong.
+        SettingsError: They are invalid.
     """
     chosen = {
         name: value for name, value in environ.items() if name.startswith("VERSO_") and name not in _WITHOUT_EFFECT
@@ -122,15 +122,15 @@ def read_settings(options: EngineOptions, environ: Mapping[str, str]) -> dict[st
 
 
 def ingress_settings(options: ClusterOptions, environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings of ingresses: see :func:`read_settings`. Several of them take no documents.
+    """The settings of ingresses: see :func:`read_settings`. Several ingresses accept no documents.
 
     Raises:
-        SettingsError: They are wrong, or are for one process and there are several.
+        SettingsError: They are invalid, or for a single process and there are several.
     """
     chosen = read_settings(options, environ)
     if options.ingress_replicas == 1:
         return chosen
-    for name, reason in _OF_ONE_INGRESS.items():
+    for name, reason in _SINGLE_INGRESS_ONLY.items():
         if chosen.get(name, "0") != "0":
             raise SettingsError(
                 f"{name} is set and ingress_replicas is {options.ingress_replicas}: {reason}. "
@@ -144,6 +144,6 @@ def settings_of_engine(variables: Mapping[str, str], num_cpus: float) -> Setting
 
     Args:
         variables: Its settings.
-        num_cpus: Its processors; at least one is used.
+        num_cpus: Its CPUs; at least one is used.
     """
     return load_settings({"VERSO_THREADS": str(max(1, int(num_cpus))), **variables})

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.cluster")
 
 _LOST = (RayActorError, WorkerCrashedError, RaySystemError)
-"""What Ray raises for a call whose replica has ended."""
+"""Ray's errors of a call whose replica has ended."""
 
 _METRICS_S = 5.0
 
 
 class RayEngine:
-    """An engine whose replicas are those of a deployment.
+    """An engine, whose replicas are those of a deployment.
 
     Args:
         handle: The deployment.
@@ -47,20 +47,20 @@ class RayEngine:
     async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Streamed | Refusal, None]:
         """See :meth:`app.cluster.calls.Engine.stream`."""
         arriving = getattr(self._streaming, method).remote(*arguments)
-        ended = False
+        is_running = True
         try:
-            async for one in arriving:
-                yield one
-            ended = True
+            async for element in arriving:
+                yield element
+            is_running = False
         except _LOST as error:
-            ended = True
+            is_running = False
             raise ReplicaLost from error
         except DeploymentUnavailableError as error:
-            ended = True
+            is_running = False
             raise NotReady(5.0, "failed") from error
         finally:
-            if not ended:
-                # It may wait for Ray, which answers on another thread.
+            if is_running:
+                # This may wait for Ray, which answers on another thread.
                 await asyncio.to_thread(arriving.cancel)
 
     async def metrics(self) -> Mapping[str, bytes]:

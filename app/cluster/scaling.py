@@ -1,4 +1,4 @@
-"""How many engine replicas there should be.
+"""The number of engine replicas.
 
 Ray pickles this module and runs it in its controller. It must not import other modules of the service.
 """
@@ -9,42 +9,42 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 SENTENCES = "sentences"
-"""The name of what replicas report: their sentences that wait or decode."""
+"""The metric that replicas report: their queued and decoding sentences."""
 
 
 class Load(Protocol):
-    """What Ray knows of a deployment; ``ray.serve.config.AutoscalingContext`` is one."""
+    """The load of a deployment; ``ray.serve.config.AutoscalingContext`` is one."""
 
     @property
     def aggregated_metrics(self) -> Mapping[str, Mapping[Any, float]] | None:
-        """For each metric its mean of each replica."""
+        """For each metric, its mean for each replica."""
         ...
 
     @property
     def total_queued_requests(self) -> float:
-        """Requests that are given to no replica yet."""
+        """Requests that no replica has yet."""
         ...
 
     @property
     def target_num_replicas(self) -> int:
-        """The number of replicas that there should be at present."""
+        """The current target number of replicas."""
         ...
 
 
 class ScaleOnSentences:
-    """An autoscaling policy: a replica for every so many sentences.
+    """An autoscaling policy: a replica for a number of sentences.
 
     Ray applies delays and bounds.
 
     Args:
-        sentences_per_replica: Sentences, waiting or decoding, for which there is a replica.
+        sentences_per_replica: Queued and decoding sentences per replica.
     """
 
     def __init__(self, sentences_per_replica: float) -> None:
         self.sentences_per_replica = sentences_per_replica
 
     def __call__(self, load: Load) -> tuple[float, dict[str, Any]]:
-        """The number of replicas that are needed, and no state."""
+        """The number of replicas needed, and no state."""
         reported = (load.aggregated_metrics or {}).get(SENTENCES)
         if not reported:
             return load.target_num_replicas, {}

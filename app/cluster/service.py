@@ -28,21 +28,21 @@ from model.network.heads import AttentionHead
 logger = logging.getLogger("app.cluster")
 
 MAX_LOSSES = 3
-"""Replicas that a request may lose. One that ends each replica that it is given to must not end them all."""
+"""Maximum number of replicas that a request may lose: a request that crashes its replica must not crash all."""
 
 _RETRY_S = 0.05
 _LONGEST_RETRY_S = 1.0
 
-_LOOK_S = 0.5
-"""Interval at which engines are asked for their models until all have some, in seconds."""
+_POLL_S = 0.5
+"""Interval at which engines are polled for their models until all have answered, in seconds."""
 
 _REFRESH_S = 5.0
-"""Interval at which they are asked again: an update may change the models."""
+"""Interval of later polls: an update may change the models."""
 
 _DESCRIBE_S = 5.0
 
 _GONE = frozenset({"draining", "stopped", "failed"})
-"""Why a replica refuses a request that another one would take."""
+"""Reasons of a refusal for which another replica is tried."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     Args:
         settings: The deadline.
         metrics: The metrics of the ingress.
-        engines: The engines by name; of several models with the same pair, that of the first engine serves.
+        engines: The engines by name; if several have the same pair, the first one translates it.
         clock: A monotonic clock, in seconds.
         detector: Detects languages; with lingua by default.
     """
@@ -86,11 +86,11 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         metrics.elsewhere = self._metrics_elsewhere
 
     async def start(self) -> None:
-        """Start asking the engines for their models; returns immediately."""
+        """Start polling the engines for their models; returns immediately."""
         self._watching = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Stop asking. Ray has let the requests finish before."""
+        """Stop polling. Ray has let the requests finish before."""
         self._change_state("stopped")
         self._loaded.set()
         if self._watching is not None:
@@ -106,13 +106,12 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     ) -> tuple[list[TextResult], Times]:
         """See :class:`app.serving.backend.TranslationBackend`.
 
-        If a replica ends, another one translates the texts that are not finished; of a stream, what was delivered
-        already is left out.
+        If a replica ends, another one translates the unfinished texts; a stream delivers nothing twice.
         """
         results: dict[int, TextResult] = {}
 
         def finish(index: int, result: TextResult) -> None:
-            # The language that this process has detected: a replica does not detect.
+            # This process has detected the language; replicas do not.
             choice = choices[index]
             detected = choice.detected if isinstance(choice, ModelChoice) else None
             results[index] = result if detected is None else replace(result, detected=detected)
@@ -124,7 +123,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
             if not isinstance(choice, ModelChoice):
                 finish(index, answer_without_model(text, choice, request.options))
         longest = Times(
-            max((one.queue_s for one in times), default=0.0), max((one.decode_s for one in times), default=0.0)
+            max((part.queue_s for part in times), default=0.0), max((part.decode_s for part in times), default=0.0)
         )
         return [results[index] for index in range(len(request.texts))], longest
 
@@ -145,7 +144,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     async def _call(
         self, engine: str, timeout: asyncio.Timeout, method: str, request: TranslationRequest, *arguments: Any
     ) -> Any:
-        """The result of a call. If a replica ends before it has answered, another one is called."""
+        """The result of a call. If a replica ends before its answer, another one is called."""
         retries = _Retries(engine, self._metrics)
         while True:
             try:
@@ -182,7 +181,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         finish: Callable[[int, TextResult], None],
         deliver: Deliver,
     ) -> Times:
-        """As :meth:`_translate_part`, delivering each sentence once, however many replicas end meanwhile."""
+        """As :meth:`_translate_part`, delivering each sentence once even if replicas end."""
         engine = self._engines[part.choice.model.engine]
         next_sentence = dict.fromkeys(part.numbers, 0)  # the next sentence of each text that is not finished
         retries = _Retries(part.choice.model.engine, self._metrics)
@@ -205,16 +204,16 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
                             deliver(StreamedSentence(number, element.index, element.translated))
             except (ReplicaLost, NotReady) as error:
                 await retries.pause(error)
-        return Times(0.0, 0.0)  # the replica was lost after the last text
+        return Times(0.0, 0.0)  # the replica was lost after it had delivered the last text
 
     async def _watch(self) -> None:
-        """Ask the engines for their models, again and again."""
+        """Poll the engines for their models."""
         while True:
             for name, engine in self._engines.items():
                 try:
                     async with asyncio.timeout(_DESCRIBE_S):
-                        found: list[RemoteModel] = await engine.call("describe")
-                    self._described[name] = [replace(model, engine=name) for model in found]
+                        models: list[RemoteModel] = await engine.call("describe")
+                    self._described[name] = [replace(model, engine=name) for model in models]
                 except (ReplicaLost, NotReady, TimeoutError):
                     logger.debug("an engine has not described its models", extra={"fields": {"engine": name}})
                 except Exception:
@@ -226,7 +225,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
                 self._change_state("ready")
                 self._loaded.set()
                 logger.info("ready", extra={"fields": {"models": self._registry.names}})
-            await asyncio.sleep(_LOOK_S if self._state == "loading" else _REFRESH_S)
+            await asyncio.sleep(_POLL_S if self._state == "loading" else _REFRESH_S)
 
     def _adopt(self, models: Sequence[RemoteModel]) -> None:
         """Serve these models from now on."""
@@ -266,13 +265,13 @@ class _Retries:
         self._pause_s = _RETRY_S
 
     async def pause(self, error: ReplicaLost | NotReady) -> None:
-        """Wait before another replica is asked.
+        """Wait before another replica is tried.
 
         Args:
-            error: Why the last one did not answer.
+            error: Why the previous one did not answer.
 
         Raises:
-            NotReady: There is no use in asking another one.
+            NotReady: Another replica would not help.
         """
         if isinstance(error, NotReady) and error.reason not in _GONE:
             raise error
@@ -311,13 +310,13 @@ def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception]) 
 
 
 async def _all(calls: Iterator[Any]) -> list[Any]:
-    """The results of calls that run at the same time; if one fails, the others are withdrawn."""
+    """The results of concurrent calls; if one fails, the others are cancelled."""
     first, *others = list(calls) or [None]
     if not others:
         return [] if first is None else [await first]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in (first, *others)]
+            tasks = [group.create_task(call) for call in (first, *others)]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]

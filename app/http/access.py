@@ -1,6 +1,6 @@
-"""Who may use a route, how much of it, and whom the request is counted for.
+"""Access to routes: keys, scopes, rate limits, and the key that a request is counted for.
 
-A service without keys and without limits has no accounts: each function here is then one test of an attribute.
+A service without keys and limits has no accounts; each function here then only tests an attribute.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import hashlib
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 from starlette.datastructures import MutableHeaders
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     from app.accounts.service import Accounts, RequestCharge
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-"""The header with a client's id of a request, which its repetitions share."""
+"""The header with a client's id of a request, which retries repeat."""
 
 NOBODY = ""
-"""The owner of what belongs to no key."""
+"""The owner of documents and glossaries that belong to no key."""
 
 _KEY = "verso.key"
 _RATE = "verso.rate"
-_HELD = "verso.held"
-
-_Result = TypeVar("_Result")
+_RUNNING = "verso.running"
 
 
 def accounts_of(request: Request) -> Accounts | None:
@@ -48,10 +46,10 @@ def accounts_of(request: Request) -> Accounts | None:
 
 
 def needs(scope: KeyScope | None) -> Callable[[Request], None]:
-    """A guard of native routes that refuses callers who may not use them.
+    """A guard of native routes that refuses callers without access.
 
     Args:
-        scope: What a key must have, or None if any key will do.
+        scope: The scope that a key must have; None accepts any key.
     """
 
     def check(request: Request) -> None:
@@ -73,17 +71,17 @@ def token_in(header: str, scheme: str) -> str | None:
         header: The header.
         scheme: The scheme in lower case.
     """
-    given, _, token = header.strip().partition(" ")
-    return token.strip() or None if given.lower() == scheme else None
+    header_scheme, _, token = header.strip().partition(" ")
+    return token.strip() or None if header_scheme.lower() == scheme else None
 
 
 def admit(request: Request, token: str | None, scope: KeyScope | None) -> None:
-    """Refuse a caller who may not use a route, or sends too many requests; else note its key (:func:`key_of`).
+    """Refuse a caller without access to a route or over its rate limit; else store its key for :func:`key_of`.
 
     Args:
         request: The request.
-        token: What it has as a key, or None.
-        scope: What a key must have, or None if any key will do.
+        token: The key that it sent, or None.
+        scope: The scope that the key must have; None accepts any key.
 
     Raises:
         ServiceError: The caller is refused.
@@ -113,7 +111,7 @@ def _check_rate(request: Request, rate: Rate | None) -> None:
 
 
 def caller_of(request: Request) -> Caller:
-    """Whose turn in the queue a request takes: that of its key, or without one of the client's address."""
+    """The caller for the queue: the request's key, or the client's address if it has none."""
     key = key_of(request)
     if key is not None:
         return Caller(key.id, key.priority)
@@ -132,7 +130,7 @@ def key_of(request: Request) -> Key | None:
 
 
 def owner_of(request: Request) -> str | None:
-    """Whose documents and glossaries a request may see: those of its key, or everybody's (None) without keys."""
+    """The owner of the documents and glossaries that a request can access: its key; without keys None, for all."""
     accounts = accounts_of(request)
     if accounts is None or not accounts.has_keys:
         return None
@@ -140,94 +138,88 @@ def owner_of(request: Request) -> str | None:
     return NOBODY if key is None else key.id
 
 
-async def metered(
-    request: Request,
-    texts: Sequence[str],
-    body: object,
-    run: Callable[[], Awaitable[_Result]],
-    answered: Callable[[_Result], int] | None = None,
-) -> _Result:
-    """Do the work of a request, and count it for its key once the answer is there.
+@contextlib.asynccontextmanager
+async def metered(request: Request, texts: Sequence[str], body: object) -> AsyncIterator[RequestCharge | None]:
+    """Count the work of a request for its key: it is done inside this context, and counted when the context ends.
+
+    Set ``characters`` of the charge if only a part of the texts is answered. Without a key the charge is None.
 
     Args:
         request: The request.
         texts: Its texts.
-        body: All that it asks for; its ``repr`` tells it from another request with the same ``Idempotency-Key``.
-        run: Does the work.
-        answered: The number of characters that were answered; of all texts unless given.
+        body: Its parameters; their ``repr`` tells it from another request with the same ``Idempotency-Key``.
 
     Raises:
-        ServiceError: The key may not use that much, or the request cannot be counted.
+        ServiceError: The key's quota does not suffice, or the request cannot be counted.
     """
     key = None if accounts_of(request) is None else key_of(request)
     if key is None:
-        return await run()
-    await _hold_sentences(request, key, texts)
-    async with await charge_of(request, body) as charge:
+        yield None
+        return
+    await _count_running(request, key, texts)
+    async with await _charge_of(request, key, body) as charge:
         await charge.reserve(sum(map(len, texts)))
-        result = await run()
-        if answered is not None:
-            charge.characters = answered(result)
-    return result
+        yield charge
 
 
-async def metered_document(
-    request: Request, body: object, content: bytes, add: Callable[[Sender], Awaitable[_Result]]
-) -> _Result:
-    """Take in a document, and count its characters for the request's key before its translation begins.
+@contextlib.asynccontextmanager
+async def metered_document(request: Request, body: object, content: bytes) -> AsyncIterator[Sender]:
+    """Count the characters of a document for the request's key: it is added inside this context, for its sender.
 
     Args:
         request: The request.
-        body: All that it asks for but the file's bytes, as for :func:`metered`.
+        body: Its parameters except the bytes of the file, as for :func:`metered`.
         content: The file.
-        add: Takes the document in.
 
     Raises:
-        ServiceError: The key may not use that much, or the request cannot be counted.
+        ServiceError: The key's quota does not suffice, or the request cannot be counted.
     """
     owner, key = owner_of(request), key_of(request)
     if key is None:
-        return await add(Sender(owner))
-    async with await charge_of(request, body, content) as charge:
-        return await add(Sender(owner, key.priority, charge.request, charge.reserve, charge.settle))
+        yield Sender(owner)
+        return
+    async with await _charge_of(request, key, body, content) as charge:
+        yield Sender(owner, key.priority, charge.request, charge.reserve, charge.settle)
 
 
-async def charge_of(request: Request, body: object, content: bytes = b"") -> RequestCharge:
-    """What counts a request that has a key.
+async def _charge_of(request: Request, key: Key, body: object, content: bytes = b"") -> RequestCharge:
+    """The charge of a request.
 
     Args:
         request: The request.
-        body: All that it asks for but the bytes of a file.
+        key: Its key.
+        body: Its parameters except the bytes of a file.
         content: The file.
 
     Raises:
         InvalidIdempotencyKey: Its ``Idempotency-Key`` is malformed.
     """
-    accounts, key = accounts_of(request), key_of(request)
-    assert accounts is not None and key is not None, "the request has a key"
+    accounts = accounts_of(request)
+    assert accounts is not None, "the request has a key"
 
     def fingerprint() -> bytes:
         digest = hashlib.sha256(repr((request.url.path, body)).encode("utf-8", "surrogatepass"))
         digest.update(content)
         return digest.digest()
 
-    repeatable = request.headers.get(IDEMPOTENCY_KEY)
+    idempotency_key = request.headers.get(IDEMPOTENCY_KEY)
     # Megabytes take tens of milliseconds.
-    return accounts.charge(key, repeatable, b"" if repeatable is None else await asyncio.to_thread(fingerprint))
+    digest = b"" if idempotency_key is None else await asyncio.to_thread(fingerprint)
+    return accounts.charge(key, idempotency_key, digest)
 
 
-async def _hold_sentences(request: Request, key: Key, texts: Sequence[str]) -> None:
-    """Count the sentences of a request as being translated until it has ended."""
+async def _count_running(request: Request, key: Key, texts: Sequence[str]) -> None:
+    """Count the sentences of a request as running until the request ends."""
     accounts = accounts_of(request)
     if accounts is None or key.concurrent_sentences is None:
         return
     num_sentences = await asyncio.to_thread(_count_sentences, texts)
-    held: contextlib.ExitStack = request.scope[_HELD]
-    held.enter_context(accounts.running.hold(key.id, num_sentences, key.concurrent_sentences))
+    running: contextlib.ExitStack = request.scope[_RUNNING]
+    running.enter_context(accounts.running.hold(key.id, num_sentences, key.concurrent_sentences))
 
 
 def _count_sentences(texts: Sequence[str]) -> int:
-    """The number of sentences, one at least for each text, by rules that most languages share."""
+    """The number of sentences, at least one for each text, by rules common to most languages."""
     # Imported here: only keys with this limit need it.
     from model.text.segmentation import split_text
 
@@ -235,7 +227,7 @@ def _count_sentences(texts: Sequence[str]) -> int:
 
 
 class AccountHeaders:
-    """Adds the headers of limits to answers, and ends what a request holds. It is there only if there are accounts.
+    """Adds the headers of rate limits to answers, and ends the count of running sentences. Only used with accounts.
 
     The headers are those of the IETF's draft "RateLimit header fields for HTTP", version 10.
 
@@ -260,6 +252,6 @@ class AccountHeaders:
                 headers["RateLimit"] = f'"requests";r={rate.remaining};t={math.ceil(rate.reset_s)}'
             await send(message)
 
-        with contextlib.ExitStack() as held:
-            scope[_HELD] = held
+        with contextlib.ExitStack() as running:
+            scope[_RUNNING] = running
             await self.app(scope, receive, send_with_rate)

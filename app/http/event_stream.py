@@ -1,4 +1,4 @@
-"""Answers that are sent piece by piece: server-sent events, or one JSON object a line."""
+"""Streamed answers: server-sent events, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.errors import problem_for
-from app.http.schemas.answers import ErrorEvent
+from app.http.schemas.translation import ErrorEvent
 from app.telemetry.logs import log_fields
 
 logger = logging.getLogger("app.requests")
@@ -25,19 +25,19 @@ Event = tuple[str, BaseModel]
 
 
 class EventStream(Response):
-    """A response whose events are sent as they come. An error in their midst becomes the last event, ``error``.
+    """A response that sends events as they arrive. An error among them becomes the last event, ``error``.
 
-    Unlike Starlette's StreamingResponse it stays in the task that began to iterate: timeouts belong to a task. A client
-    that leaves cancels that task (:class:`app.http.middleware.DisconnectWatcher`).
+    Unlike Starlette's StreamingResponse it stays in the task that began to iterate, because timeouts belong to a task.
+    A disconnect cancels that task (:class:`app.http.middleware.DisconnectWatcher`).
 
     Args:
-        first: The first event; a request that is refused has none, so that it is answered with a status of its own.
+        first: The first event; a refused request has none, and is answered with the status of its error.
         others: The following events.
         media_type: :data:`EVENT_STREAM` or :data:`NDJSON`.
     """
 
     def __init__(self, first: Event, others: AsyncGenerator[Event, None], media_type: str) -> None:
-        # A proxy that collects an answer before it passes it on would undo the stream.
+        # Proxies must not buffer the answer.
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         super().__init__(None, media_type=media_type, headers=headers)
         del self.headers["content-length"]
@@ -56,7 +56,7 @@ class EventStream(Response):
             except Exception as error:
                 problem = problem_for(error)
                 if problem.status == 500:
-                    logger.error("a stream was broken off", exc_info=True)
+                    logger.error("a stream failed", exc_info=True)
                 log_fields(scope)["code"] = problem.code
                 await self._send(send, ("error", ErrorEvent.model_validate(problem.to_dict())))
         finally:
@@ -68,14 +68,14 @@ class EventStream(Response):
 
 
 async def begin(events: AsyncGenerator[Event, None], media_type: str) -> EventStream:
-    """The response with some events, once the first is there.
+    """The response with events, once the first one has arrived.
 
     Args:
         events: The events, at least one.
         media_type: :data:`EVENT_STREAM` or :data:`NDJSON`.
 
     Raises:
-        Exception: What ended the events before the first one.
+        Exception: The error before the first event.
     """
     try:
         first = await anext(events)
@@ -86,7 +86,7 @@ async def begin(events: AsyncGenerator[Event, None], media_type: str) -> EventSt
 
 
 def as_stream(events: Iterable[Event], media_type: str) -> str:
-    """Events as they are sent.
+    """The encoded events.
 
     Args:
         events: The events.

@@ -1,4 +1,4 @@
-"""Reads a multipart form with a file: bounded while it is read, and strict about its fields."""
+"""Reads a multipart form with a file, bounded while it is read and strict about its fields."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from app.http.request_body import LONGEST_VALUE_REPEATED, checked
 MEDIA_TYPE = "multipart/form-data"
 
 FORM_BYTES = 200_000
-"""Bytes of the fields beside the file, and of what separates them."""
+"""Maximum bytes of a form besides its file."""
 
 _MAX_FIELDS = 50
 _TAIL_BYTES = 16
 _PIECE_BYTES = 65_536
 
-_RAW = "latin-1"  # as which any bytes are read
+_RAW = "latin-1"  # decodes any bytes
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
@@ -36,7 +36,7 @@ class UploadedFile:
     """A file that was sent in a form.
 
     Args:
-        name: Its name as the client wrote it; never a path to be used.
+        name: Its name from the client; never use it as a path.
         content: Its bytes.
     """
 
@@ -80,10 +80,10 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
         max_bytes: The largest file accepted.
 
     Raises:
-        UnsupportedMediaType: It is no multipart form.
-        DocumentTooLarge: It has more bytes than accepted; no more than that are kept.
+        UnsupportedMediaType: The body is not a multipart form.
+        DocumentTooLarge: The file has more bytes than accepted; no more are kept in memory.
         MalformedForm: It cannot be parsed.
-        InvalidRequest: There is not one file in it, called ``file``.
+        InvalidRequest: The form has no file in the field ``file``.
     """
     declared = request.headers.get("content-type", "")
     if declared.partition(";")[0].strip().lower() != MEDIA_TYPE:
@@ -105,14 +105,14 @@ async def read_file_form(request: Request, max_bytes: int) -> FileForm:
 async def read_form(
     request: Request, body: AsyncIterable[bytes], max_fields: int, max_field_bytes: int, *, is_whole: bool = True
 ) -> MultipartForm:
-    """Parse a multipart form with at most one file, in linear time and in pieces, between which other requests go on.
+    """Parse a multipart form with at most one file, in linear time and in pieces, so that other requests can run.
 
     Args:
         request: The request, for the boundary.
         body: Its body.
-        max_fields: Most fields beside the file.
-        max_field_bytes: Largest field.
-        is_whole: Whether the body is all of it; else the fields are those that are complete.
+        max_fields: Maximum number of fields besides the file.
+        max_field_bytes: Maximum size of a field.
+        is_whole: Whether the body is complete; otherwise only complete fields are returned.
 
     Raises:
         MalformedForm: It cannot be parsed, or a field is not UTF-8.
@@ -147,7 +147,7 @@ def _decoded(raw: str) -> str:
 async def _parse(
     request: Request, body: AsyncIterable[bytes], max_fields: int, max_field_bytes: int, *, is_whole: bool
 ) -> FormData:
-    """A form whose texts are characters for bytes, as :func:`read_form` reads it; the caller closes it."""
+    """A form whose texts have a character for each byte; the caller closes it."""
     tail = bytearray()  # the last bytes of the body
 
     async def noted() -> AsyncGenerator[bytes, None]:
@@ -159,11 +159,11 @@ async def _parse(
                 await asyncio.sleep(0)  # the parser is written in Python: 10 MB may take it seconds
 
     reason = ""
-    # Starlette silently reads as Latin-1 what is not of the declared encoding. Here everything is read so at first.
+    # Starlette silently decodes invalid bytes as Latin-1. Here all bytes are decoded so, and later checked as UTF-8.
     media_type = request.headers.get("content-type", "").replace("charset", "ignored")
     headers = Headers({"content-type": f"{media_type}; charset={_RAW}"})
     parser = MultiPartParser(headers, noted(), max_files=1, max_fields=max_fields, max_part_size=max_field_bytes)
-    # In memory, where bodies are counted: the folder for temporary files may be full.
+    # In memory, where bodies are counted; the folder for temporary files may be full.
     parser.spool_max_size = sys.maxsize
     form: FormData | None = None
     try:
@@ -176,7 +176,7 @@ async def _parse(
         reason = type(error).__name__
     finally:
         if form is None or reason or not is_whole:
-            for file in parser._files_to_close_on_error:  # that of a part without end is in no form
+            for file in parser._files_to_close_on_error:  # the file of an incomplete part belongs to no form
                 file.close()
     if form is None or reason:
         raise MalformedForm(f"The body is not a valid form: {reason}")
@@ -191,7 +191,7 @@ async def _bounded(request: Request, max_bytes: int) -> AsyncGenerator[bytes, No
         max_bytes: The largest file accepted.
 
     Raises:
-        DocumentTooLarge: They are too many.
+        DocumentTooLarge: The body is too large.
     """
     bound = max_bytes + FORM_BYTES
     declared = request.headers.get("content-length", "")
@@ -205,19 +205,19 @@ async def _bounded(request: Request, max_bytes: int) -> AsyncGenerator[bytes, No
         yield chunk
 
 
-def form_fields(sent: list[tuple[str, str]], schema: type[_Schema], texts: frozenset[str]) -> _Schema:
-    """The fields of a form as a model. Numbers, booleans and lists are written as in JSON; empty ones are not sent.
+def form_fields(fields: list[tuple[str, str]], schema: type[_Schema], texts: frozenset[str]) -> _Schema:
+    """The fields of a form as a model. Numbers, booleans and lists are written as in JSON; empty fields are ignored.
 
     Args:
-        sent: The fields.
+        fields: The fields.
         schema: The model.
-        texts: Names of the fields that are texts.
+        texts: Names of the fields with text.
 
     Raises:
         InvalidRequest: Fields are unknown, wrong, or sent twice.
     """
     values: dict[str, Any] = {}
-    for name, value in sent:
+    for name, value in fields:
         if name in values:
             raise InvalidRequest([FieldProblem(name[:LONGEST_VALUE_REPEATED], "must not be sent twice")])
         if value:
@@ -226,7 +226,7 @@ def form_fields(sent: list[tuple[str, str]], schema: type[_Schema], texts: froze
 
 
 def _parsed(value: str) -> Any:
-    """A value written as JSON, or the text itself if it is none."""
+    """A value written as JSON, or the text itself if it is not valid JSON."""
     try:
         return from_json(value, allow_inf_nan=False)
     except ValueError:

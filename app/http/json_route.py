@@ -1,8 +1,8 @@
-"""How a route reads its request, and writes its answer.
+"""Routes whose request and answer are JSON.
 
-A request goes through guards on its headers; then its JSON body, which is bounded and strictly parsed, is checked
-against the model that the route declares; then the route is called, and what it returns is written as JSON. FastAPI
-makes the OpenAPI document from the same declarations. To add a route, write a module in :mod:`app.http.routes`, and
+Guards check the headers of a request. Then its JSON body, which is bounded and strictly parsed, is validated against
+the model that the route declares. Then the route is called, and its result is written as JSON. FastAPI makes the
+OpenAPI document from the same declarations. To add a route, write a module in :mod:`app.http.routes`, and
 include its router in :mod:`app.main`::
 
     router = APIRouter(tags=["translation"], route_class=json_route(accepting("application/json")))
@@ -11,15 +11,15 @@ include its router in :mod:`app.main`::
     async def translate(request: Request, body: Annotated[TranslateRequest, Body(...)]) -> TranslateResponse:
         ...
 
-A route that takes anything else, such as a part of its path, is called by FastAPI, behind the guards. The others are
-called here, for these reasons:
+A route with other parameters, such as a part of its path, is called by FastAPI after the guards. The others are called
+here, for these reasons:
 
 - The size of a body is bounded while it is read. FastAPI's ``max_body_size`` (Starlette's RequestBodyLimitMiddleware)
-  replaces whatever the application answers to a body that is too large with a text, so no problem could be sent.
+  replaces the application's answer to a body that is too large with a text, so no problem could be sent.
 - JSON is parsed by pydantic's parser. FastAPI uses ``json.loads``, which accepts NaN, Infinity and lone surrogates.
 - Guards run before the body is read. FastAPI reads the body before it calls dependencies, so a client without
   permission could make the service read and parse megabytes.
-- FastAPI's way to a route and back takes as long as everything else that an answer from the cache needs
+- Routing and calling by FastAPI takes as long as everything else that an answer from the cache needs
   (docs/decisions/0033).
 """
 
@@ -41,7 +41,7 @@ from app.http.request_body import checked, field_problems, read_json
 from app.http.state import settings_of
 
 Guard = Callable[[Request], None]
-"""Refuses a request by raising a ServiceError; it sees the headers, the body has not been read."""
+"""Refuses a request by raising a ServiceError, from its headers: the body has not been read."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 """Answers a request."""
@@ -50,10 +50,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 def accepting(*media_types: str) -> Guard:
     """A guard that refuses a client that accepts none of a route's media types.
 
-    The route finds the one chosen in ``request.state.media_type``.
+    ``request.state.media_type`` is the chosen one.
 
     Args:
-        media_types: Those the route can answer with, the default first.
+        media_types: The media types of the route's answers, the default first.
     """
 
     def choose(request: Request) -> None:
@@ -63,7 +63,7 @@ def accepting(*media_types: str) -> Guard:
 
 
 def json_route(*guards: Guard) -> type[JsonRoute]:
-    """The class of the routes of one router.
+    """The class of the routes of a router.
 
     Args:
         guards: Called in this order before the body is read.
@@ -85,10 +85,12 @@ class JsonRoute(APIRoute):
         """The function that answers a request.
 
         Raises:
-            TypeError: The route has a body and needs something that would not be done.
+            TypeError: The route has a body and declares something that would be ignored.
         """
         if self.body_field is not None and not (self.is_called_here and self._has_only_documentation):
-            raise TypeError(f"{self.path} has a JSON body: it takes the request and the body; guards check the rest")
+            raise TypeError(
+                f"{self.path} has a JSON body: declare only the request and the body; guards check the rest"
+            )
         handle = self._called() if self.is_called_here else self._called_by_fastapi()
         guards = self.guards
 
@@ -101,11 +103,11 @@ class JsonRoute(APIRoute):
 
     @property
     def _has_only_documentation(self) -> bool:
-        """Whether its dependencies only document how a caller authenticates itself."""
-        return all(isinstance(one, Security) for one in self.dependencies)
+        """Whether its dependencies only document the authentication."""
+        return all(isinstance(dependency, Security) for dependency in self.dependencies)
 
     def _called_by_fastapi(self) -> Handler:
-        """FastAPI's function, whose errors become this service's."""
+        """FastAPI's function, with the errors of this service."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
@@ -119,26 +121,26 @@ class JsonRoute(APIRoute):
         return answer
 
     def _called(self) -> Handler:
-        """The function that reads the body, calls the route, and writes what it returns."""
+        """The function that reads the body, calls the route, and writes its result."""
         call, status = self.endpoint, self.status_code or 200
         write = TypeAdapter(self.response_model).dump_json
         schema = None if self.body_field is None else self.body_field.field_info.annotation
         if schema is None:
 
             async def answer(request: Request) -> Response:
-                found = await call(request)
-                return found if isinstance(found, Response) else _json(write(found), status)
+                result = await call(request)
+                return result if isinstance(result, Response) else _json(write(result), status)
 
             return answer
 
         assert isinstance(schema, type) and issubclass(schema, BaseModel), "a body is described by a model"
-        known_fields = list(schema.model_fields)
+        field_names = list(schema.model_fields)
 
         async def answer_body(request: Request) -> Response:
             settings = settings_of(request)
             content = await read_json(request, settings.max_body_bytes)
-            found = await call(request, checked(schema, content, known_fields, settings.max_texts))
-            return found if isinstance(found, Response) else _json(write(found), status)
+            result = await call(request, checked(schema, content, field_names, settings.max_texts))
+            return result if isinstance(result, Response) else _json(write(result), status)
 
         return answer_body
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about keys and limits, where there are any."""
+"""Keys and limits in the OpenAPI document, if the service has any."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from app.errors import (
     ScopeMissing,
     problem_for,
 )
-from app.http import examples
 from app.http.access import IDEMPOTENCY_KEY
+from app.http.error_examples import ERRORS
 from app.http.problems import PROBLEM_MEDIA_TYPE
 
 OPEN_PATHS = frozenset(
@@ -27,10 +27,10 @@ OPEN_PATHS = frozenset(
         "/libretranslate/download_file/{filename}",
     }
 )
-"""Documented routes that need no key, and whose requests are not limited."""
+"""Documented routes without keys and limits."""
 
 COMPATIBLE = ("/libretranslate", "/v2", "/v3")
-"""Beginnings of the paths of compatible protocols."""
+"""Prefixes of the paths of compatible protocols."""
 
 _REFUSALS = (KeyRequired, InvalidKey, ScopeMissing, RateLimited, AccountsUnavailable)
 _OF_WORK = (QuotaExceeded, ConcurrencyExceeded, InvalidIdempotencyKey)
@@ -43,13 +43,13 @@ _REFUSED_BY_PROTOCOL = {
     },
     "/v": {403: "The key is refused.", 429: "Too many requests.", 456: "The quota is used up.", 504: "Try again."},
 }
-"""Statuses of the same errors in the compatible protocols, by the beginning of their paths."""
+"""Statuses of these errors in the compatible protocols, by prefix."""
 
 _HEADER = {
     "name": IDEMPOTENCY_KEY,
     "in": "header",
     "required": False,
-    "description": "The same for a request and its repetitions, which then count once and add one document; for a day.",
+    "description": "The same for a request and its retries; for a day they count once and add one document.",
     "schema": {"type": "string", "maxLength": 255},
 }
 
@@ -68,7 +68,7 @@ def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
         if path in OPEN_PATHS:
             continue
         if path.startswith(COMPATIBLE):
-            refusals = next(found for start, found in _REFUSED_BY_PROTOCOL.items() if path.startswith(start))
+            refusals = next(statuses for prefix, statuses in _REFUSED_BY_PROTOCOL.items() if path.startswith(prefix))
             for operation in item.values():
                 _add_refusals(operation["responses"], refusals)
             continue
@@ -83,7 +83,7 @@ def describe_keys(document: dict[str, Any], allows_anonymous: bool) -> None:
 
 
 def describe_address_limit(document: dict[str, Any]) -> None:
-    """Add the refusal of a caller without a key, where there are no keys, to a document.
+    """Add the rate limit by address, of a service without keys, to a document.
 
     Args:
         document: The document of the application.
@@ -99,7 +99,7 @@ def describe_address_limit(document: dict[str, Any]) -> None:
 
 
 def _add_refusals(responses: dict[str, Any], refusals: Mapping[int, str]) -> None:
-    """Add statuses of a compatible protocol, with the body that its other errors have."""
+    """Add statuses of a compatible protocol, with the body of its other errors."""
     error = next(response for status, response in responses.items() if int(status) >= 400)
     content = {name: {"schema": form["schema"]} for name, form in error["content"].items()}
     for status, description in refusals.items():
@@ -110,10 +110,10 @@ def add_errors(responses: dict[str, Any], kinds: tuple[type[Exception], ...]) ->
     """Add problems to the responses of an operation.
 
     Args:
-        responses: They are changed.
+        responses: The responses, which are changed.
         kinds: The errors.
     """
-    for error in examples.ERRORS:
+    for error in ERRORS:
         if not isinstance(error, kinds):
             continue
         problem = problem_for(error)

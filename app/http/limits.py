@@ -1,4 +1,4 @@
-"""The bounds of one request that an operator has set, checked before any work is done."""
+"""The operator's bounds of a request, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -80,22 +80,22 @@ def check_beam(beam_size: int, settings: Settings) -> None:
 
 
 def check_attention_size(num_weights: int, num_in_steps: int, settings: Settings) -> None:
-    """Refuse an answer with more attention weights and numbers of steps than one in JSON may hold.
+    """Refuse a JSON answer with too many attention weights and numbers of steps.
 
     Args:
-        num_weights: Weights asked for, all kinds, layers and heads together.
-        num_in_steps: Numbers in the steps of one head; 0 unless they were asked for.
+        num_weights: Requested weights of all kinds, layers and heads.
+        num_in_steps: Numbers in the requested steps of one head, or 0.
         settings: The bound.
 
     Raises:
-        LimitExceeded: They are too many; the message names smaller forms.
+        LimitExceeded: They are too many; the message names alternatives.
     """
     if num_weights + num_in_steps > settings.max_attention_cells:
-        steps = f" and numbers of steps, which are {num_in_steps}," if num_in_steps else ""
+        steps = f" and numbers of steps ({num_in_steps})" if num_in_steps else ""
         raise LimitExceeded(
             "kinds",
             num_weights + num_in_steps,
             settings.max_attention_cells,
             f"attention weights{steps} in one JSON answer; set average_heads, name fewer kinds, layers or heads, or "
-            "ask for application/x-npz, which has no such limit",
+            "request application/x-npz, which has no such limit",
         )

@@ -1,7 +1,7 @@
 """Middleware around every route: request ids, log lines, metrics, unexpected errors, disconnected clients.
 
-It is plain ASGI, and not Starlette's BaseHTTPMiddleware, which would run every request in one more task and interfere
-with its cancellation.
+It is plain ASGI: Starlette's BaseHTTPMiddleware would run every request in another task and interfere with its
+cancellation.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from app.telemetry.tracing import RequestTrace, Tracing
 logger = logging.getLogger("app.requests")
 
 CLIENT_CLOSED_REQUEST = 499
-"""Status in log and metrics if none was sent because the client had disconnected, as in nginx."""
+"""Status in log and metrics of a request whose client disconnected before the answer, as in nginx."""
 
 QUIET_ROUTES = frozenset({"/livez", "/readyz", "/metrics"})
-"""Requested every few seconds by monitoring: logged at debug level unless they fail."""
+"""Routes that monitoring requests every few seconds; logged at debug level unless they fail."""
 
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
-"""Methods counted by name; a client may invent any number of others."""
+"""Methods that metrics count by name; clients may send any number of others."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 
@@ -49,20 +49,20 @@ def new_request_id() -> str:
 
 
 def accepted_request_id(scope: Scope) -> str:
-    """The id a client sent, if it can stand in logs and headers, or a new one.
+    """The client's request id if it is valid in logs and headers, or a new one.
 
     Args:
         scope: The request's ASGI scope.
     """
     for name, value in scope["headers"]:
         if name == b"x-request-id":
-            sent: str = value.decode("latin-1")
-            return sent if _REQUEST_ID.fullmatch(sent) else new_request_id()
+            request_id: str = value.decode("latin-1")
+            return request_id if _REQUEST_ID.fullmatch(request_id) else new_request_id()
     return new_request_id()
 
 
 def route_of(scope: Scope) -> str:
-    """The path of the route as declared, so that requests for unknown paths add no labels to the metrics.
+    """The path of the route as declared; requests for unknown paths must not add labels to the metrics.
 
     Args:
         scope: The request's ASGI scope, after routing.
@@ -74,14 +74,14 @@ def route_of(scope: Scope) -> str:
 class RequestRecorder:
     """Gives each request an id, and writes one log line and the metrics when it has ended.
 
-    An unexpected exception is handled here: the client gets a problem without detail, the log the type of the
-    exception and where it was raised.
+    An unexpected exception is handled here: the client gets a problem without detail, and the log its type and where it
+    was raised.
 
     Args:
         app: The application inside.
         metrics: Counts every finished request.
         is_draining: Whether the process is shutting down; connections are then closed after the answer.
-        tracing: Traces every request but those of monitoring; None to trace none.
+        tracing: Traces every request except those of monitoring; None traces none.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class RequestRecorder:
         trace = None if self.tracing is None else self.tracing.begin(Headers(scope=scope))
         if trace is not None:
             log_fields(scope)["trace_id"] = trace.trace_id
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         status: int | None = None
 
         async def send_with_id(message: Message) -> None:
@@ -124,7 +124,7 @@ class RequestRecorder:
         except asyncio.CancelledError:
             if status is not None or not self.is_draining():
                 raise
-            # The time to drain is over and the server cancels this request; the client gets the reason.
+            # The drain timeout has passed and the server cancels this request; the client gets the reason.
             await error_response(scope, NotReady(1.0, "draining"))(scope, receive, send_with_id)
         except Exception as error:
             logger.error("unexpected error", exc_info=error)
@@ -133,7 +133,7 @@ class RequestRecorder:
                 raise  # too late for another answer: the server closes the connection
             await error_response(scope, error)(scope, receive, send_with_id)
         finally:
-            self._record(scope, status, time.perf_counter() - started)
+            self._record(scope, status, time.perf_counter() - start_time)
             if trace is not None:
                 _finish(trace, scope, status)
             request_id_var.reset(token)
@@ -166,7 +166,7 @@ class RequestRecorder:
 
 
 def _finish(trace: RequestTrace, scope: Scope, status: int | None) -> None:
-    """End the trace of a request. It has what the request's log line has, and nothing else of the request."""
+    """End the trace of a request. It has the fields of the request's log line and nothing else."""
     route = route_of(scope)
     final_status = CLIENT_CLOSED_REQUEST if status is None else status
     if route in QUIET_ROUTES and final_status < 500:
@@ -210,18 +210,18 @@ class RootPath:
 
 
 class BodyBudget:
-    """Bounds the bytes of the bodies of all requests together, from their arrival until the request is answered.
+    """Bounds the total bytes of the bodies of all requests, from their arrival until the answer.
 
     Args:
         app: The application inside.
-        max_bytes: Most bytes.
+        max_bytes: Maximum number of bytes.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self.app = app
         self.max_bytes = max_bytes
         self.num_bytes = 0
-        """Bytes of the bodies that are in memory now."""
+        """Bytes of the bodies in memory."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
@@ -235,7 +235,7 @@ class BodyBudget:
             message = await receive()
             size = len(message.get("body", b""))
             if size:
-                # A body that alone is within the bounds of a request is accepted if there is no other.
+                # A body within the bounds of its request is accepted if it is the only one.
                 if self.num_bytes + size > self.max_bytes and self.num_bytes > received:
                     raise BodiesTooLarge(self.max_bytes)
                 self.num_bytes += size
@@ -257,7 +257,7 @@ class BodyBudget:
 
 
 def release_body(scope: Scope) -> None:
-    """Count the body of a request no longer: it is stored, and the request goes on for long.
+    """Stop counting the body of a request: it is stored, and the request will wait for long.
 
     Args:
         scope: The request's ASGI scope.
@@ -268,9 +268,9 @@ def release_body(scope: Scope) -> None:
 class DisconnectWatcher:
     """Cancels the work for a client that has disconnected.
 
-    The server lets the handler of a disconnected client run to its end. From the moment the body has been read, this
-    waits for the disconnect, and then cancels the handler; the service drops the request's sentences when the task that
-    awaits them is cancelled. A request that is answered without waiting for anything needs no task that watches.
+    The server lets the handler of a disconnected client run to its end. Once the body has been read, this waits for the
+    disconnect and then cancels the handler; the service drops the request's sentences when the task that awaits them is
+    cancelled. A request that is answered without waiting needs no watching task.
 
     Args:
         app: The application inside.
@@ -280,7 +280,7 @@ class DisconnectWatcher:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one connection; long work is started by requests of these methods, which read their body before."""
+        """Answer one connection. Long work is started by requests of these methods, after their body was read."""
         if scope["type"] != "http" or scope["method"] not in ("POST", "GET"):
             await self.app(scope, receive, send)
             return
@@ -290,7 +290,7 @@ class DisconnectWatcher:
             await self.app(scope, connection.receive, connection.send)
         except asyncio.CancelledError:
             if not connection.has_cancelled or connection.handler.uncancel():
-                raise  # not the client: the server cancels this request itself
+                raise  # the server cancels this request, not the client
             log_fields(scope)["client"] = "left"
         except ClientDisconnect:
             log_fields(scope)["client"] = "left before the end of its request"
@@ -299,11 +299,11 @@ class DisconnectWatcher:
 
 
 class _WatchedConnection:
-    """The server's side of a request's connection. Made by the task that handles the request.
+    """The server's side of a request's connection; created by the task that handles the request.
 
     Args:
-        receive: The server's.
-        send: The server's.
+        receive: ``receive`` of the server.
+        send: ``send`` of the server.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:
@@ -311,7 +311,7 @@ class _WatchedConnection:
         assert handler is not None, "an ASGI application runs in a task"
         self.handler = handler
         self.has_cancelled = False
-        """Whether the handler was cancelled because the client has left."""
+        """Whether the handler was cancelled because the client disconnected."""
         self._receive = receive
         self._send = send
         self._answered = False
@@ -321,7 +321,7 @@ class _WatchedConnection:
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
-        """The next part of the body, or behind it that the client has disconnected, once it has."""
+        """The next part of the body; after its end, the disconnect of the client, once it happens."""
         if self._body_read:
             await self._left.wait()
             return {"type": "http.disconnect"}
@@ -330,7 +330,7 @@ class _WatchedConnection:
             self._body_read = True
             if message["type"] == "http.disconnect":
                 self._left.set()
-            # When the handler waits for something: a task costs as much as all other middleware.
+            # Runs when the handler waits for something: a task costs as much as all other middleware.
             self._begin = self.handler.get_loop().call_soon(self._start)
         return message
 

@@ -1,6 +1,6 @@
 """Chooses the form of an answer by the ``Accept`` header, as RFC 9110, section 12.5.1, defines it.
 
-Neither FastAPI nor Starlette reads this header, and a library for these few lines would be one more dependency.
+Neither FastAPI nor Starlette reads this header, and a library for these few lines would be another dependency.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def choose_media_type(accept: str | None, offered: tuple[str, ...]) -> str:
         offered: The media types the route can answer with, the default first.
 
     Returns:
-        The one with the highest quality; of equal ones the one named most exactly, then the first.
+        The one with the highest quality; among equals the one named most exactly, then the first.
 
     Raises:
         NotAcceptable: The client accepts none of them.
@@ -48,10 +48,10 @@ def _parse_range(part: str) -> tuple[str, float]:
 
 
 def _preference(media_type: str, ranges: Sequence[tuple[str, float]]) -> tuple[float, int]:
-    """The quality of a media type, and how exactly it was named; the most exact range decides."""
+    """The quality of a media type, and the exactness of the range that decides: the most exact one."""
     family = media_type.partition("/")[0] + "/*"
-    for exactness, wanted in ((2, media_type), (1, family), (0, "*/*")):
-        qualities = [quality for media_range, quality in ranges if media_range == wanted]
+    for exactness, pattern in ((2, media_type), (1, family), (0, "*/*")):
+        qualities = [quality for media_range, quality in ranges if media_range == pattern]
         if qualities:
             return max(qualities), exactness
     return 0.0, -1

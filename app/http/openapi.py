@@ -1,8 +1,8 @@
-"""What routes declare about their answers, and what FastAPI's OpenAPI document still lacks.
+"""The OpenAPI document: what routes declare about their answers, and what FastAPI cannot generate.
 
-The document is generated from the routes: bodies from their signatures, answers from their return types, errors and
-examples from :func:`answers`. The bodies of errors are made by the table that answers requests, so the document shows
-what is really sent. :func:`describe_on_request` then does what FastAPI cannot; each function says why.
+FastAPI generates the document from the routes: bodies from their signatures, answers from their return types, errors
+and examples from :func:`answers`. The bodies of errors are made as for requests, so the document shows what is sent.
+:func:`describe_on_request` completes the document; each function says why it is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from app.errors import (
     UnsupportedMediaType,
     problem_for,
 )
-from app.http import examples
+from app.http.error_examples import ERRORS
 from app.http.key_openapi import COMPATIBLE, add_errors, describe_address_limit, describe_keys
 from app.http.problems import PROBLEM_MEDIA_TYPE
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
@@ -70,9 +70,7 @@ TRANSLATION_ERRORS: tuple[type[Exception], ...] = (
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 
-_RETRY_AFTER = {
-    "Retry-After": {"description": "Seconds until it is worth trying again.", "schema": {"type": "integer"}}
-}
+_RETRY_AFTER = {"Retry-After": {"description": "Seconds until a retry may succeed.", "schema": {"type": "integer"}}}
 
 _CHALLENGE = {"WWW-Authenticate": {"description": "How to authenticate.", "schema": {"type": "string"}}}
 
@@ -85,15 +83,15 @@ def answers(
     streams: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Responses:
-    """The ``responses`` of a route: its answer with an example, and each error it may end in.
+    """The ``responses`` of a route: its answer with an example, and its errors.
 
     Args:
         example: An answer.
-        errors: Errors the route may end in; each needs an example in :data:`app.http.examples.ERRORS`.
-        media_type: Form of the answer.
-        also: Other forms of the answer, media type to description; they are binary.
-        streams: Forms in which it is sent piece by piece, media type to example.
-        status: Of the answer.
+        errors: Errors of the route; each needs an example in :data:`app.http.error_examples.ERRORS`.
+        media_type: Media type of the answer.
+        also: Descriptions of other, binary forms of the answer, by media type.
+        streams: Examples of streamed forms of the answer, by media type.
+        status: Status of the answer.
     """
     value = example.model_dump(mode="json", exclude_unset=True) if isinstance(example, BaseModel) else example
     content: dict[str, Any] = {media_type: {"example": value}}
@@ -105,7 +103,7 @@ def answers(
         content[other] = {"schema": {"type": "string"}, "example": pieces}
         description += f" As `{other}`: events, one by one."
     responses: Responses = {status: {"description": description, "content": content}}
-    for error in examples.ERRORS:
+    for error in ERRORS:
         if isinstance(error, errors):
             _add_error(responses, error)
     return responses
@@ -133,34 +131,33 @@ def _add_error(responses: Responses, error: Exception) -> None:
 def describe_on_request(
     app: FastAPI, settings: Settings, also: Sequence[Callable[[dict[str, Any]], None]] = ()
 ) -> None:
-    """Let an application make its document when it is asked for it first, on any thread: it takes a tenth of a second.
+    """Make an application generate its document on the first request for it, on any thread; this takes 0.1 s.
 
     Args:
         app: The application with all its routes.
         settings: The bounds of this process.
-        also: What else completes the document.
+        also: Further functions that complete the document.
     """
     generate, lock = app.openapi, threading.Lock()
-    made: list[dict[str, Any]] = []
+    document: dict[str, Any] = {}
 
     def openapi() -> dict[str, Any]:
         with lock:
-            if not made:
-                document = _completed(generate(), app, settings)
+            if not document:
+                document.update(_completed(generate(), app, settings))
                 for complete in also:
                     complete(document)
-                made.append(document)
-            return made[0]
+            return document
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI advises
 
 
 def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> dict[str, Any]:
-    """The document with what FastAPI cannot put in."""
+    """The document with the parts that FastAPI cannot generate."""
     for path, item in document["paths"].items():
         for method, operation in item.items():
             _correct_errors(operation["responses"])
-            if "requestBody" in operation:  # the connection says so, in the same form on all routes
+            if "requestBody" in operation:  # raised by the connection, on all routes
                 add_errors(operation["responses"], (RequestTooSlow,))
             if method != "get" and not path.startswith(COMPATIBLE):
                 add_errors(operation["responses"], (CrossSiteRefused, HostRefused, BodiesTooLarge))
@@ -176,10 +173,10 @@ def _completed(document: dict[str, Any], app: FastAPI, settings: Settings) -> di
 
 
 def _correct_errors(responses: dict[str, Any]) -> None:
-    """Give the bodies of problems their media type, and remove the error that is never sent.
+    """Set the media type of problems, and remove the error that is never sent.
 
-    FastAPI declares each model under the media type of the route's answer, and adds a 422 of its own to every route
-    that has a parameter. Errors of compatible protocols are JSON and stay as they are.
+    FastAPI declares each model under the media type of the route's answer, and adds its own 422 to every route with a
+    parameter. Errors of compatible protocols are JSON and remain unchanged.
     """
     for status, response in list(responses.items()):
         if int(status) < 400:
@@ -192,7 +189,7 @@ def _correct_errors(responses: dict[str, Any]) -> None:
 
 
 def _restore_nulls(app: FastAPI, paths: dict[str, Any]) -> None:
-    """Set the examples of answers again: FastAPI removes the fields that are null, which the answers do have."""
+    """Set the examples of answers again: FastAPI removes their null fields, which answers contain."""
     for route in iter_route_contexts(app.routes):
         if not isinstance(route.original_route, APIRoute):
             continue
@@ -205,7 +202,7 @@ def _restore_nulls(app: FastAPI, paths: dict[str, Any]) -> None:
 
 
 def _show_bounds(schemas: dict[str, Any], settings: Settings) -> None:
-    """Put in the bounds of this process: the models are declared before the settings are read."""
+    """Set the bounds of this process: the models are declared before the settings are read."""
     for name in ("TranslateRequest", "AttentionRequest"):
         schemas[name]["properties"]["beam_size"]["maximum"] = settings.max_beam_size
     translate = schemas["TranslateRequest"]["properties"]

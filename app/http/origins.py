@@ -1,12 +1,12 @@
-"""Which hosts the service answers for, and which sites' pages may use it.
+"""The hosts that the service answers for, and the sites whose pages may use it.
 
-A browser sends requests for any page to any address that it can reach, such as a service on the same machine that needs
-no key. Two checks keep pages of other sites out:
+A browser sends requests of any page to any address that it can reach, such as a service on the same machine without
+keys. Two checks refuse pages of other sites:
 
-- The header ``Host`` must have an allowed name. A page whose own name leads to this machine (DNS rebinding) is of the
-  same origin for the browser, and only the name gives it away.
-- A request that changes or translates something must not come from another site. Browsers say so in ``Sec-Fetch-Site``
-  and ``Origin``; other clients send neither.
+- The header ``Host`` must have an allowed name. For the browser, a page whose own name resolves to this machine (DNS
+  rebinding) has the same origin; only the name differs.
+- A request that changes or translates something must not come from another site. Browsers send ``Sec-Fetch-Site`` and
+  ``Origin``; other clients send neither.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOOPBACK = "loopback"
 """The names and addresses of this machine that no other machine can reach."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""They change nothing and translate nothing, and a page of another site cannot read their answers."""
+"""Methods that change and translate nothing; a page of another site cannot read their answers."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -38,7 +38,7 @@ class OriginGuard:
 
     Args:
         app: The application inside.
-        hosts: Names and addresses that are answered for, in lower case; ``*.name`` stands for all names below one.
+        hosts: Names and addresses that are served, in lower case; ``*.name`` matches all names below ``name``.
         origins: Other origins whose pages may use the service, in lower case.
     """
 
@@ -71,7 +71,7 @@ class OriginGuard:
         sent_by = None if origin is None else origin.decode("latin-1").lower()
         if ANY in self._origins or sent_by in self._origins:
             return None
-        if site in (b"same-origin", b"none"):  # which a page cannot set
+        if site in (b"same-origin", b"none"):  # a page cannot set this header
             return None
         if sent_by is None:
             return CrossSiteRefused(None) if site else None
@@ -89,7 +89,7 @@ class OriginGuard:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name or an address is one of this machine that no other machine can reach.
+    """Whether a name or an address belongs to this machine and no other machine can reach it.
 
     Args:
         name: In lower case, without a port.
@@ -118,7 +118,7 @@ def _address_of(origin: str, scheme_of: str = "") -> tuple[str, int] | None:
 
     Args:
         origin: The origin.
-        scheme_of: An origin whose scheme says which port is meant if none is named.
+        scheme_of: An origin whose scheme decides the port if ``origin`` has none.
     """
     try:
         parts = urlsplit(origin)

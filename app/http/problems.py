@@ -1,4 +1,4 @@
-"""Answers every error: with an RFC 9457 problem, or as the protocol of the path does (:mod:`app.http.compat`)."""
+"""Answers errors with an RFC 9457 problem, or in the form of the path's protocol (:mod:`app.http.compat`)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 
 ErrorShape = Callable[[Problem], Response]
-"""How a protocol writes an error."""
+"""The form of errors of a protocol."""
 
 
 def error_response(scope: Scope, error: BaseException) -> Response:
-    """The response to a request that failed, in the shape of the protocol that its path belongs to.
+    """The response to a failed request, in the form of the protocol of its path.
 
     Args:
         scope: The request's ASGI scope.
-        error: The error; one that is not in the table becomes a 500 without detail.
+        error: The error; an unexpected one becomes a 500 without detail.
     """
     problem = problem_for(error)
     log_fields(scope)["code"] = problem.code
@@ -66,7 +66,7 @@ def retry_header(problem: Problem) -> dict[str, str]:
 
 
 async def answer_known_error(request: Request, error: Exception) -> Response:
-    """Exception handler for the errors that ``model`` and ``app`` raise on purpose.
+    """Exception handler for the errors of ``model`` and ``app``.
 
     Args:
         request: The request that failed.
@@ -76,14 +76,14 @@ async def answer_known_error(request: Request, error: Exception) -> Response:
 
 
 async def answer_routing_error(request: Request, error: Exception) -> Response:
-    """Exception handler for errors of the router: no such path, or not with this method.
+    """Exception handler for errors of the router: an unknown path, or an unsupported method.
 
     Args:
         request: The request that failed.
         error: An HTTPException.
 
     Raises:
-        HTTPException: ``error`` itself, if it is of another kind.
+        HTTPException: ``error`` itself, if it is another one.
     """
     assert isinstance(error, HTTPException)
     path = request.url.path
@@ -98,7 +98,7 @@ async def answer_routing_error(request: Request, error: Exception) -> Response:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """The methods of all routes with the path of a request; the router's own header has those of the first one."""
+    """The methods of all routes with the path of a request; the router's own header has those of the first route."""
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     return sorted(
         {

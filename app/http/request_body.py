@@ -1,4 +1,4 @@
-"""Reads the JSON body of a request, and describes what is wrong with it or with one of its fields."""
+"""Reads the JSON body of a request, and describes errors of the body and its fields."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from app.errors import (
     MalformedBody,
     UnsupportedMediaType,
 )
-from app.http.schemas.requests import MAX_TEXTS, without_most_unknown
+from app.http.schemas.fields import MAX_TEXTS, without_most_unknown
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
 LONGEST_VALUE_REPEATED = 100
-"""Characters of a refused value that are sent back; longer values, such as texts, are left out."""
+"""Maximum characters of a refused value that an answer repeats; longer values, such as texts, are omitted."""
 
 _UNIONS = frozenset({"text", "protect", "glossary"})
-"""Fields of several types; the path of an error in one names the type, too."""
+"""Fields of several types; the path of their errors includes the type."""
 
 _LANGUAGE_FIELDS = frozenset({"source", "target"})
 
@@ -44,7 +44,7 @@ async def read_json(request: Request, max_body_bytes: int) -> dict[str, Any]:
         The JSON object.
 
     Raises:
-        UnsupportedMediaType: It is not declared to be JSON.
+        UnsupportedMediaType: It is not declared as JSON.
         BodyTooLarge: It has more bytes than accepted; no more than that many are kept in memory.
         MalformedBody: It is not JSON, or not a JSON object.
     """
@@ -85,14 +85,14 @@ async def read_body(request: Request, max_body_bytes: int) -> bytes:
 
 
 class BodyReader:
-    """Reads the body of a request, or its beginning first.
+    """Reads the body of a request, optionally its beginning first.
 
     Args:
         request: The request; its body has not been read yet.
         max_body_bytes: The largest body accepted.
 
     Raises:
-        BodyTooLarge: It is declared to have more bytes.
+        BodyTooLarge: Its declared length is larger.
     """
 
     def __init__(self, request: Request, max_body_bytes: int) -> None:
@@ -133,10 +133,10 @@ def parse_json(body: bytes) -> Any:
         body: The bytes.
 
     Returns:
-        The value they stand for.
+        The value.
 
     Raises:
-        MalformedBody: They are not JSON; the message says where.
+        MalformedBody: The bytes are not valid JSON; the message has the position.
     """
     if not body:
         raise MalformedBody("The body is empty; send a JSON object.")
@@ -145,45 +145,45 @@ def parse_json(body: bytes) -> Any:
     except ValueError as error:
         reason = str(error)
     if "hex escape" in reason or "surrogate" in reason:
-        reason += "; a character beyond U+FFFF is written as a whole surrogate pair, or as itself"
+        reason += "; write a character beyond U+FFFF as a complete surrogate pair, or as itself"
     raise MalformedBody(f"The body is not valid JSON: {reason}.")
 
 
 def checked(
-    schema: type[_Schema], values: Mapping[str, Any], known_fields: Sequence[str], max_texts: int | None = None
+    schema: type[_Schema], values: Mapping[str, Any], field_names: Sequence[str], max_texts: int | None = None
 ) -> _Schema:
-    """The fields of a request, checked against a model.
+    """The fields of a request, validated against a model.
 
     Args:
         schema: The model.
         values: The fields.
-        known_fields: Names that are suggested for a misspelt one.
+        field_names: Names that are suggested for a misspelt one.
         max_texts: Most texts in one request; None if the model has no field for texts.
 
     Raises:
-        InvalidRequest: Fields are missing, unknown or wrong.
+        InvalidRequest: Fields are missing, unknown or invalid.
         LimitExceeded: There are more texts.
     """
     try:
         return schema.model_validate(without_most_unknown(values, schema), context={MAX_TEXTS: max_texts})
     except ValidationError as error:
-        errors = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)[:MAX_PROBLEMS]]
+        errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)[:MAX_PROBLEMS]]
     # Raised outside the except block: the cause would quote what was sent.
-    raise InvalidRequest(field_problems(errors, known_fields))
+    raise InvalidRequest(field_problems(errors, field_names))
 
 
-def field_problems(errors: Sequence[Mapping[str, Any]], known_fields: Sequence[str]) -> list[FieldProblem]:
-    """What is wrong with each field, at most once per field.
+def field_problems(errors: Sequence[Mapping[str, Any]], field_names: Sequence[str]) -> list[FieldProblem]:
+    """The problems of fields, at most one per field.
 
     Args:
-        errors: The validation errors of pydantic, each with the place where the fields were sent before its ``loc``.
-        known_fields: Names that are suggested for a misspelt one.
+        errors: The validation errors of pydantic; ``loc`` begins with where the fields were sent, such as ``body``.
+        field_names: Names that are suggested for a misspelt one.
     """
     problems: dict[str, FieldProblem] = {}
     suggests = True  # looking for a close name takes longer than everything else here
     for error in errors[:MAX_PROBLEMS]:
         path = _path_of(error["loc"])
-        message, bound = _describe(error, path, known_fields if suggests else ())
+        message, bound = _describe(error, path, field_names if suggests else ())
         suggests = suggests and error["type"] != "extra_forbidden"
         path = path[:LONGEST_VALUE_REPEATED]
         problems.setdefault(path, FieldProblem(path, message, _repeatable(error), bound))
@@ -191,7 +191,7 @@ def field_problems(errors: Sequence[Mapping[str, Any]], known_fields: Sequence[s
 
 
 def _path_of(loc: Sequence[int | str]) -> str:
-    """The field as a client would write it: list positions in brackets, the branch of a union left out.
+    """The field as a client would write it: list indices in brackets, without the branch of a union.
 
     The first part of ``loc`` is where the field was sent, such as ``body``.
     """
@@ -200,15 +200,15 @@ def _path_of(loc: Sequence[int | str]) -> str:
     return str(loc[1]) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
 
 
-def _describe(error: Mapping[str, Any], path: str, known: Sequence[str]) -> tuple[str, Any]:
-    """What is wrong with one field, and the bound it exceeds or None. Without known names none is suggested."""
+def _describe(error: Mapping[str, Any], path: str, field_names: Sequence[str]) -> tuple[str, Any]:
+    """The problem of a field, and the bound that it exceeds or None. Without names none is suggested."""
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
-            if not known:
+            if not field_names:
                 return "unknown field", None
-            close = get_close_matches(path, known, n=1) if len(path) <= LONGEST_VALUE_REPEATED else []
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            close = get_close_matches(path, field_names, n=1) if len(path) <= LONGEST_VALUE_REPEATED else []
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(field_names)}"
             return f"unknown field; {hint}", None
         case "missing":
             return "is required", None
@@ -219,9 +219,9 @@ def _describe(error: Mapping[str, Any], path: str, known: Sequence[str]) -> tupl
         case "literal_error":
             return f"must be {context['expected']}", context["expected"]
         case "too_short":
-            return f"must hold at least {context['min_length']} values", context["min_length"]
+            return f"must have at least {context['min_length']} values", context["min_length"]
         case "too_long":
-            return f"must hold at most {context['max_length']} values", context["max_length"]
+            return f"must have at most {context['max_length']} values", context["max_length"]
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long" if path in _LANGUAGE_FIELDS:
             also_auto = ", or auto" if path == "source" else ""
             return f"must be a language code such as en, de or en-US{also_auto}", None
@@ -244,7 +244,7 @@ def _describe(error: Mapping[str, Any], path: str, known: Sequence[str]) -> tupl
 
 
 def _repeatable(error: Mapping[str, Any]) -> Any:
-    """The value refused, if it is a short scalar."""
+    """The refused value, if it is a short scalar."""
     value = error["input"]
     if error["type"] in ("missing", "nul_character"):
         return None
@@ -260,7 +260,7 @@ def _repeatable(error: Mapping[str, Any]) -> Any:
 
 
 def _json_type(value: Any) -> str:
-    """What a JSON value is, in words."""
+    """The type of a JSON value, in words."""
     if value is None:
         return "null"
     names = {bool: "a boolean", str: "a string", list: "a list", int: "a number", float: "a number"}

@@ -1,4 +1,4 @@
-"""The way of a request to its route."""
+"""The application, and the look-up of its routes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from model.errors import ModelError
 
 
 class Application(FastAPI):
-    """FastAPI's router inside of this service's middleware, without FastAPI's layers for telemetry and server errors.
+    """FastAPI's router inside this service's middleware, without FastAPI's layers for telemetry and server errors.
 
-    :func:`app.main.create_app` sets the stack, so that ``add_middleware`` raises a ``RuntimeError``: what it adds would
-    never be called. docs/decisions/0033 says what those layers cost.
+    :func:`app.main.create_app` sets the stack, so ``add_middleware`` raises a ``RuntimeError``: what it adds would
+    never be called. docs/decisions/0033 has the cost of FastAPI's layers.
     """
 
     middleware_stack: ASGIApp
@@ -38,11 +38,11 @@ class Application(FastAPI):
 class RouteTable:
     """Looks routes up by method and path, where FastAPI tries one after the other, each twice.
 
-    It has the routes that :class:`app.http.json_route.JsonRoute` calls itself. Everything else goes on to FastAPI:
-    other routes, other methods, and paths that are not known.
+    It has the routes that :class:`app.http.json_route.JsonRoute` calls itself. FastAPI answers everything else: other
+    routes, other methods, and unknown paths.
 
     Args:
-        app: What answers the other requests.
+        app: Answers the other requests.
         routers: The routers of the routes.
     """
 

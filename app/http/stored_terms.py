@@ -1,4 +1,4 @@
-"""The terms of a stored glossary, for a request that names the glossary by its id."""
+"""The terms of a stored glossary, for a request with the id of the glossary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 class TermSearches:
     """Searches texts for the terms of stored glossaries, on threads of its own.
 
-    A search takes a second for megabytes. It is ended when its request is, and it holds up no other work than searches.
+    A search of megabytes takes a second. It ends with its request, and delays only other searches.
 
     Args:
         deadline_s: Seconds that a request may take.
@@ -42,10 +42,10 @@ class TermSearches:
         """Call a function on a thread.
 
         Args:
-            search: The function; what it is given raises when nobody waits for it any more.
+            search: The function; its argument raises once the request has ended.
 
         Raises:
-            DeadlineExceeded: It took longer than a request may.
+            DeadlineExceeded: It took longer than the deadline of a request.
         """
         is_over = threading.Event()
 
@@ -62,7 +62,7 @@ class TermSearches:
             is_over.set()
 
     def close(self) -> None:
-        """Let the threads end; searches that run were ended with their requests."""
+        """Let the threads end; running searches end with their requests."""
         if "_threads" in self.__dict__:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -72,32 +72,35 @@ class TermSearches:
 
 
 class _SearchEnded(Exception):
-    """Nobody waits for a search any more."""
+    """The request of a search has ended."""
 
 
 class StoredTerms(NamedTuple):
     """The terms of a stored glossary for a request.
 
     Args:
-        terms: The terms; none if the request names no stored glossary.
-        within_s: What is left of the request's time; None if no time was used.
+        terms: The terms; none if the request has no stored glossary.
+        within_s: Seconds left until the request's deadline; None if no time was used.
     """
 
     terms: Glossary = ()
     within_s: float | None = None
 
 
-def translation_request(
-    request: Request, body: TranslateRequest | AttentionRequest, texts: Sequence[str], stored: StoredTerms
+async def translation_request(
+    request: Request, body: TranslateRequest | AttentionRequest, texts: Sequence[str]
 ) -> TranslationRequest:
-    """What the service is asked for.
+    """The request to the translation service, with the terms of a stored glossary.
 
     Args:
-        request: The request.
+        request: The HTTP request.
         body: Its body.
         texts: Its texts.
-        stored: The terms of its stored glossary.
+
+    Raises:
+        ServiceError: See :func:`stored_terms`.
     """
+    stored = await stored_terms(request, body, texts)
     return TranslationRequest(
         texts,
         body.source,
@@ -111,7 +114,7 @@ def translation_request(
 async def stored_terms(
     request: Request, body: TranslateRequest | AttentionRequest | DocumentRequest, texts: Sequence[str]
 ) -> StoredTerms:
-    """The terms that the texts hold; none if the request names no stored glossary.
+    """The terms that occur in the texts; none if the request has no stored glossary.
 
     Args:
         request: The request.
@@ -120,37 +123,37 @@ async def stored_terms(
 
     Raises:
         GlossaryNotFound: No glossary has the id.
-        GlossaryPairMissing: It has no terms for the languages, or those of several pairs.
-        InvalidGlossary: The language is to be detected, or the texts hold too many terms.
+        GlossaryPairMissing: It has no terms for the languages, or terms of several pairs.
+        InvalidGlossary: The source is ``auto``, or the texts contain too many terms.
         DeadlineExceeded: The search took too long.
     """
     glossary_id, source, target = body.glossary, body.source, body.target
     if not isinstance(glossary_id, str):
         return StoredTerms()
     if source is not None and source.lower() == DETECT:
-        raise InvalidGlossary("The terms of a stored glossary belong to a language: name the source, instead of auto.")
+        raise InvalidGlossary("The terms of a stored glossary belong to a language; set source to it instead of auto.")
     store = glossaries_of(request)
 
     def find(check: Callable[[], None]) -> Glossary:
-        found = store.dictionary(glossary_id, source, target)
-        # One term that no text holds: the answer then says that none was used.
-        return terms_in(found.terms, texts, found.source, check) or found.terms[:1]
+        dictionary = store.dictionary(glossary_id, source, target)
+        # If none occurs, one is kept, so that the answer has an empty list of used terms.
+        return terms_in(dictionary.terms, texts, dictionary.source, check) or dictionary.terms[:1]
 
     return await search_terms(request, find)
 
 
 async def search_terms(request: Request, find: Callable[[Callable[[], None]], Glossary]) -> StoredTerms:
-    """The terms that a function finds, within the time of a request.
+    """The result of a search, within the deadline of a request.
 
     Args:
         request: The request.
-        find: Searches, on a thread; what it is given is to be called every few milliseconds.
+        find: Searches on a thread; it calls its argument every few milliseconds.
 
     Raises:
         DeadlineExceeded: The search took too long.
     """
     searches: TermSearches = request.app.state.term_searches
     clock = asyncio.get_running_loop().time
-    began = clock()
+    start_time = clock()
     terms = await searches.run(find)
-    return StoredTerms(terms, max(0.001, searches.deadline_s - (clock() - began)))
+    return StoredTerms(terms, max(0.001, searches.deadline_s - (clock() - start_time)))

@@ -1,4 +1,4 @@
-"""What routes and documents need of a translation service, whether its models run in this process or in others."""
+"""The translation service for routes and documents, with models in this process or in others."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
 async def elements_of(
     produce: Callable[[Callable[[_T], None]], Coroutine[object, None, _T]],
 ) -> AsyncGenerator[_T, None]:
-    """The elements that a function produces on a task of its own, and last its result.
+    """The elements that a function produces on its own task, and last its result.
 
-    The deadline of the function cancels that task, wherever the task that iterates is at that time: in the midst of
-    sending an element, for example (PEP 789). Close the generator in any case; it cancels the function.
+    The deadline of the function cancels that task and never the iterating task, which may be sending an element
+    (PEP 789). Always close the generator: that cancels the function.
 
     Args:
         produce: Calls its argument with each element.
 
     Raises:
-        Exception: What ended the function, after all elements.
+        Exception: The error of the function, after all elements.
     """
     produced: asyncio.Queue[_T | None] = asyncio.Queue()
     task = asyncio.create_task(produce(produced.put_nowait))
@@ -53,7 +53,7 @@ async def elements_of(
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # it has been raised, or the iteration has ended
+            task.exception()  # mark it as retrieved
 
 
 class TranslationBackend(ABC, Generic[ModelT]):
@@ -63,7 +63,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
 
     Args:
         settings: The deadline.
-        metrics: Notified whether the service is ready.
+        metrics: Notified when the service becomes ready or not ready.
         pool: Runs slow functions.
         clock: A monotonic clock, in seconds.
     """
@@ -95,10 +95,10 @@ class TranslationBackend(ABC, Generic[ModelT]):
 
     @abstractmethod
     async def stop(self) -> None:
-        """End; requests that are still waiting are refused."""
+        """Stop; requests that are still waiting are refused."""
 
     async def wait_loaded(self) -> None:
-        """Wait until the models are loaded, or have failed to load."""
+        """Wait until the models are loaded or have failed to load."""
         await self._loaded.wait()
 
     def not_ready(self) -> NotReady:
@@ -106,7 +106,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
         return NotReady(5.0 if self._state in ("loading", "empty") else 1.0, self._state)
 
     async def language_pairs(self) -> LanguagePairs:
-        """The pairs of the loaded models; waits until the deadline for models that are still loading.
+        """The language pairs of the loaded models; waits for models that are loading, until the deadline.
 
         Raises:
             NotReady: No models are loaded, or the service is draining.
@@ -117,7 +117,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
         return self._registry.pairs
 
     async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
-        """Detect the languages of texts among the loaded ones; waits until the deadline for models that are loading.
+        """Detect the languages of texts among the loaded ones; waits for models that are loading, until the deadline.
 
         Args:
             texts: The texts.
@@ -143,7 +143,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
             target: The target language, or None.
 
         Returns:
-            Both in the model's spelling; they are equal if the text would come back unchanged.
+            Source and target in the model's spelling; equal if the text would be returned unchanged.
 
         Raises:
             UnsupportedPair: No loaded pair fits.
@@ -163,9 +163,9 @@ class TranslationBackend(ABC, Generic[ModelT]):
         Raises:
             UnsupportedPair: No loaded pair fits.
             NotReady: The service is loading or draining.
-            LimitExceeded: The texts have more sentences than the queue can hold.
+            LimitExceeded: The texts have more sentences than the capacity of the queue.
             QueueFull: Too many sentences are queued.
-            DeadlineUnreachable: The request would take too long, so it is not started.
+            DeadlineUnreachable: The request would take too long and was not started.
             DeadlineExceeded: The request took too long and was cancelled.
         """
         return await self._translate(request)
@@ -175,8 +175,8 @@ class TranslationBackend(ABC, Generic[ModelT]):
     ) -> AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]:
         """As :meth:`translate`, sentence by sentence: the result of the request is the last element.
 
-        Close the generator in any case. A request that is refused is refused before the first element. The deadline is
-        the one of the translation: a client that reads slowly gets all elements that were ready by then.
+        Always close the generator. A refused request raises before the first element. The deadline bounds the
+        translation: a client that reads slowly gets all elements that were ready by then.
 
         Args:
             request: The texts, and how to translate them.
@@ -188,15 +188,15 @@ class TranslationBackend(ABC, Generic[ModelT]):
         return elements_of(functools.partial(self._translate, request))
 
     async def _translate(self, request: TranslationRequest, deliver: Deliver | None = None) -> TranslateResult:
-        began = self._clock()
+        start_time = self._clock()
         if request.waits:
             await self._wait_for_models()
         with self._admitted() as used:
             async with self._deadline(request.within_s) as timeout:
                 choices = await self._choose(request, used)
-                some_model = self._registry.names[0]
+                default_model = self._registry.names[0]
                 results, times = await self._translate_chosen(request, choices, timeout, deliver)
-        return TranslateResult.of(results, some_model, times, total_ms=(self._clock() - began) * 1000)
+        return TranslateResult.of(results, default_model, times, total_ms=(self._clock() - start_time) * 1000)
 
     async def attention(
         self, request: TranslationRequest, target_text: str | None = None, steps: AttentionHead | None = None
@@ -211,7 +211,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
         Raises:
             InputError: See :meth:`model.translator.Translator.attention`.
             NotReady: The service is loading or draining.
-            QueueFull: Too many calls wait.
+            QueueFull: Too many calls are queued.
             DeadlineExceeded: The request took too long.
             InferenceFailed: The model failed.
         """
@@ -254,7 +254,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
 
     @abstractmethod
     def _admitted(self) -> contextlib.AbstractContextManager[contextlib.ExitStack]:
-        """Count the current task as a running request; what the stack holds is released when it ends.
+        """Count the current task as a running request; the stack is closed when it ends.
 
         Raises:
             NotReady: No requests are accepted.
@@ -274,7 +274,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
 
     @contextlib.asynccontextmanager
     async def _deadline(self, within_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
-        """Bound a request, by the settings or by what another process has left of its time."""
+        """Bound a request by the settings' deadline, or by the time that another process has left for it."""
         try:
             async with asyncio.timeout(self._settings.deadline_s if within_s is None else within_s) as timeout:
                 yield timeout

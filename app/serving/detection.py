@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.detection")
 
 MAX_CHARACTERS = 3_000
-"""Number of characters used, from the first letter on; more do not change the result and take milliseconds."""
+"""Maximum number of characters used, from the first letter on; more do not change the result and take milliseconds."""
 
 HIGH_ACCURACY_LANGUAGES = 8
 """Maximum number of languages for lingua's high accuracy mode.
@@ -55,14 +55,14 @@ def has_letters(text: str) -> bool:
 
 
 def words_of(text: str, options: TranslationOptions) -> str:
-    """What the language of a text is detected by: all of it, but of a document only what is translated.
+    """The text that the language is detected from: of a document, only what is translated.
 
     Args:
         text: The text or document.
-        options: The options of the request, which say what it is.
+        options: The options of the request, with the format.
 
     Raises:
-        InvalidMarkup: The text is no document of the format.
+        InvalidMarkup: The text is not a valid document of the format.
     """
     if options.format == "text":
         return text
@@ -70,11 +70,11 @@ def words_of(text: str, options: TranslationOptions) -> str:
     from model.text.markup import MarkedUp
 
     texts = MarkedUp(text, options.format, options.ignore_tags).texts
-    return "\n".join(without_spans(one.text, one.protected) for one in texts)
+    return "\n".join(without_spans(text.text, text.protected) for text in texts)
 
 
 class LanguageDetector:
-    """Detects languages. Its data is loaded on first use, and again when the loaded languages change.
+    """Detects languages. Its data is loaded on first use, and again when the languages change.
 
     It may be used from any thread; calls are processed one after the other.
     """
@@ -115,13 +115,13 @@ class LanguageDetector:
     def _prepare(self, languages: tuple[str, ...]) -> None:
         import lingua
 
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         if self._detector is not None:
             self._detector.unload_language_models()  # all detectors share them
         self._detector = None
-        self._codes = known_languages(languages)
+        self._codes = supported_languages(languages)
         high_accuracy = len(self._codes) <= HIGH_ACCURACY_LANGUAGES
-        # lingua holds the interpreter lock while it loads. Languages are loaded one at a time, for 0.1 to 0.3 s each,
+        # lingua keeps the interpreter lock while it loads. Languages are loaded one at a time, for 0.1 to 0.3 s each,
         # so that the event loop can run in between.
         for number in range(1, len(self._codes) + 1):
             builder = lingua.LanguageDetectorBuilder.from_languages(*list(self._codes)[:number])
@@ -132,19 +132,19 @@ class LanguageDetector:
         fields = {
             "languages": [codes[0] for codes in self._codes.values()],
             "accuracy": "high" if high_accuracy else "low",
-            "duration_ms": round((time.perf_counter() - began) * 1000),
+            "duration_ms": round((time.perf_counter() - start_time) * 1000),
         }
         logger.info("language detection is ready", extra={"fields": fields})
 
 
-def known_languages(languages: Sequence[str]) -> dict[lingua.Language, tuple[str, ...]]:
-    """The languages lingua supports among those given.
+def supported_languages(languages: Sequence[str]) -> dict[lingua.Language, tuple[str, ...]]:
+    """The given languages that lingua supports.
 
     Args:
         languages: Codes in any spelling.
 
     Returns:
-        For each language its codes as given, the most general code first: ``zh-Hans`` and ``zh-Hant`` are both Chinese.
+        The given codes of each language, the most general code first: ``zh-Hans`` and ``zh-Hant`` are both Chinese.
     """
     import lingua
 

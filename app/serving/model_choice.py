@@ -93,12 +93,7 @@ class ModelChooser(Generic[ModelT]):
         off_loop: Runs a slow function on another thread.
     """
 
-    def __init__(
-        self,
-        registry: Registry[ModelT],
-        detector: LanguageDetector,
-        off_loop: OffLoop,
-    ) -> None:
+    def __init__(self, registry: Registry[ModelT], detector: LanguageDetector, off_loop: OffLoop) -> None:
         self._registry = registry
         self._detector = detector
         self._off_loop = off_loop
@@ -126,18 +121,18 @@ class ModelChooser(Generic[ModelT]):
 
         If ``source`` is ``auto``, the language of each text is detected separately, among the loaded languages:
 
-        - a text without letters, for example a blank text, is returned unchanged, and so is a document in which nothing
-          with letters is translated;
+        - a text without letters, for example a blank text, is returned unchanged, as is a document without letters to
+          translate;
         - a text that is already in the target language is returned unchanged;
         - a text is refused if its language cannot be detected or has no pair with the target; other texts are not;
         - ``target`` may be omitted if the detected language is the source of a single pair;
-        - a text that would be returned unchanged is refused if ``options.steering`` asks for its decoding.
+        - a text that would be returned unchanged is refused if ``options.steering`` needs its decoding.
 
         Args:
             texts: The texts.
             source: Their language, ``auto`` (upper or lower case), or None.
             target: The target language, or None.
-            options: The options of the request, which say whether the texts are documents.
+            options: The options of the request, with the format of the texts.
 
         Raises:
             UnsupportedPair: No loaded pair fits the request.
@@ -150,25 +145,27 @@ class ModelChooser(Generic[ModelT]):
         words: list[str | InputError] = list(texts)
         if options.format != "text":
             words = await self._off_loop(lambda: [_words_or_error(text, options) for text in texts])
-        detected = await self.detect(["" if isinstance(one, InputError) else one for one in words])
+        detected = await self.detect(["" if isinstance(text, InputError) else text for text in words])
         # Models may have been loaded or unloaded during detection. There is no await from here on, so the chosen models
         # are loaded.
         choices: list[ModelChoice[ModelT] | Unchanged | Exception] = []
-        for one, language in zip(words, detected, strict=True):
-            if isinstance(one, InputError):
-                choices.append(one)
-            elif has_letters(one):
+        for text_words, language in zip(words, detected, strict=True):
+            if isinstance(text_words, InputError):
+                choices.append(text_words)
+            elif has_letters(text_words):
                 choices.append(self._choose_detected(language, target))
             else:
                 choices.append(self._without_language(target))
         if options.steering:
-            # Nothing was decoded that could begin with a text, or have candidates.
-            pairs = zip(texts, choices, strict=True)
-            return [self.refused(text, target, one) if isinstance(one, Unchanged) else one for text, one in pairs]
+            # Without decoding there is no prefix and are no candidates.
+            return [
+                self.refused(text, target, choice) if isinstance(choice, Unchanged) else choice
+                for text, choice in zip(texts, choices, strict=True)
+            ]
         return choices
 
     def refused(self, text: str, target: str | None, choice: Unchanged) -> Exception:
-        """The error for a text that needs no model, where something is asked for that needs one.
+        """The error for a text that needs no model, in a request for something that needs one.
 
         Args:
             text: The text.
@@ -206,9 +203,9 @@ class ModelChooser(Generic[ModelT]):
         pairs = self._registry.pairs
         if detected is None:
             return LanguageNotDetected(pairs)
-        wanted = None if target is None else closest(target, pairs.targets)
-        if wanted is not None and wanted in detected.alike:
-            return Unchanged(wanted, wanted, replace(detected, language=wanted))
+        served_target = None if target is None else closest(target, pairs.targets)
+        if served_target is not None and served_target in detected.alike:
+            return Unchanged(served_target, served_target, replace(detected, language=served_target))
         for code in detected.alike:
             try:
                 model, pair = self._registry.find(code, target)
@@ -219,7 +216,7 @@ class ModelChooser(Generic[ModelT]):
 
 
 def _words_or_error(text: str, options: TranslationOptions) -> str | InputError:
-    """The words of a document, or why it cannot be read."""
+    """The words of a document, or the error that it cannot be read."""
     try:
         return words_of(text, options)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""A request of a translation service: texts, languages, options, and whose it is."""
+"""A request to a translation service: texts, languages, options, and its caller."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class TranslationRequest:
         source: Their language, ``auto``, or None.
         target: The target language, or None.
         options: How to decode.
-        caller: Who asks; the model is shared fairly among callers.
-        waits: Whether to wait until the deadline for models that are still loading, and for room in the queue, instead
-            of being refused at once: for clients that do not retry for a long time after a refusal.
-        within_s: Seconds until the deadline of a request that another process received; if None, the settings' from
-            now.
+        caller: Its caller; the models are shared fairly among callers.
+        waits: Whether to wait, until the deadline, for models that are loading and for room in the queue instead of
+            being refused at once: for clients that retry only long after a refusal.
+        within_s: Seconds until the deadline, for a request that has used time already; by default the settings'.
     """
 
     texts: Sequence[str]

@@ -79,7 +79,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
             Scheduler(initial_budget, settings.queue_sentences, clock),
             metrics,
             clock,
-            # A step that takes longer than a request may take leads to no answer.
+            # A step that takes longer than a request may take cannot lead to an answer.
             settings.step_timeout_s or max(STEP_TIMEOUT_S, settings.deadline_s),
         )
         cache = TranslationCache(settings.cache_bytes)
@@ -90,12 +90,12 @@ class TranslationService(TranslationBackend[LoadedModel]):
         widths = [width for width in WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
-        # A thread of its own: while lingua loads, for up to a second, other requests need those of the pool.
+        # A separate thread: lingua loads for up to a second, and other requests need the threads of the pool.
         self._detection_pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
         metrics.watch_gpus(lambda: [model.translator for model in self._registry])
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._detect_off_loop)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
-        self._housekeeping: list[asyncio.Task[None]] = []  # they end with the service
+        self._housekeeping: list[asyncio.Task[None]] = []  # end with the service
         self._requests = RunningRequests()
         self._gave_up = asyncio.Event()
         self.failure: Exception | None = None
@@ -151,7 +151,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
         """Refuse new requests and let running requests finish.
 
         Args:
-            timeout_s: How long they may take; the remaining requests are cancelled.
+            timeout_s: Maximum time; requests that still run are then cancelled.
 
         Returns:
             Whether all requests finished in time.
@@ -161,7 +161,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
         return await self._requests.finish(timeout_s, self.not_ready())
 
     async def stop(self) -> None:
-        """Stop the engine's thread; requests that still wait are refused."""
+        """Stop the engine's thread; requests that are still waiting are refused."""
         if self._state != "failed":
             self._change_state("stopped")
         for task in self._housekeeping:
@@ -192,7 +192,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
         self._loaded.set()
 
     async def _tidy(self) -> None:
-        """At intervals free memory, and return it to the operating system; under load it otherwise accumulates."""
+        """Free memory at intervals and return it to the operating system; under load it would accumulate."""
         while True:
             await asyncio.sleep(_TIDY_S)
             with _errors_logged():
@@ -200,7 +200,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
                 await self._on_pool(functools.partial(_free, translators))
 
     async def _watch(self) -> None:
-        """Check the engine's thread once the models are loaded: measuring them may take long."""
+        """Check the engine's thread, once the models are loaded: measuring them may take long."""
         await self._loaded.wait()
         while self._state in ("ready", "empty", "draining"):
             await asyncio.sleep(_WATCH_S)
@@ -210,7 +210,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
                 self._fail()
 
     def _fail(self) -> None:
-        """The engine has given up, which /readyz and /livez must report, and the process has to end."""
+        """The engine has given up: /readyz and /livez report it, and the process must end."""
         if self._state in ("loading", "ready", "empty"):
             self._change_state("failed")
             self._gave_up.set()
@@ -220,7 +220,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
         configured, used = self._settings.threads, usable_threads(self._settings.threads)
         if configured is not None and configured > used:
             logger.warning(
-                "fewer threads than configured: affinity and cgroup quota allow no more",
+                "fewer threads than configured, because of CPU affinity or the cgroup quota",
                 extra={"fields": {"configured": configured, "used": used}},
             )
         return used
@@ -259,7 +259,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
     ) -> AttentionResult:
         (text,) = request.texts
         translator = choice.model.translator
-        # Not by the call: nothing decodes beside a call.
+        # Before the call, because nothing decodes during a call.
         await self._on_pool(translator.prepare_attention)
         attention = await self._bridge.call(
             lambda: translator.attention(text, request.options, choice.source, choice.target, target_text, steps),
@@ -300,4 +300,4 @@ def _errors_logged() -> Iterator[None]:
     try:
         yield
     except Exception:
-        logger.exception("housekeeping failed; it will be tried again")
+        logger.exception("housekeeping failed; will retry")

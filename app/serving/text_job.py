@@ -77,19 +77,19 @@ class TranslateResult:
     total_ms: float
 
     @classmethod
-    def of(cls, texts: list[TextResult], some_model: str, times: Times, total_ms: float) -> TranslateResult:
+    def of(cls, texts: list[TextResult], default_model: str, times: Times, total_ms: float) -> TranslateResult:
         """Combine the results of a request's texts.
 
         Args:
             texts: The result of each text.
-            some_model: The value of ``model`` if no text was translated.
+            default_model: The value of ``model`` if no text was translated.
             times: How long the texts took.
             total_ms: As above.
         """
         translated = [(text.result, text.model) for text in texts if not isinstance(text.result, Exception)]
         return cls(
             texts,
-            next((model for _, model in translated if model), some_model),
+            next((model for _, model in translated if model), default_model),
             sum(translation.num_source_tokens for translation, _ in translated),
             sum(translation.num_target_tokens for translation, _ in translated),
             times.queue_s * 1000,
@@ -125,9 +125,9 @@ class TextJob:
     Args:
         choice: The model and the language pair.
         plan: Its sentences and their outcomes.
-        attention: Attention weights of the answers that are attended.
+        attention: Attention weights, by answer.
         evidence: The result of :meth:`model.translator.Translator.confidence`, if a confidence is requested.
-        failure: Why one of them could not be computed.
+        failure: Why attention or evidence could not be computed.
     """
 
     choice: ModelChoice[LoadedModel]
@@ -141,8 +141,8 @@ class TextJob:
         """Split a text into sentences. Runs no model.
 
         Raises:
-            UnsupportedFormality: The model cannot be told the form of address in the target language.
-            InvalidMarkup: The text is no document of the format.
+            UnsupportedFormality: The model does not support the form of address in the target language.
+            InvalidMarkup: The text is not a valid document of the format.
         """
         plan = choice.model.translator.prepare(text, choice.source, choice.target, options)
         return cls(choice, plan)
@@ -153,7 +153,7 @@ class TextJob:
         return self.choice.model.translator
 
     def sentence(self, index: int) -> TranslatedSentence | None:
-        """The translation of a sentence that has a hypothesis; None if it fails, and with it the text."""
+        """The translation of a sentence that has a hypothesis; None if it fails, which fails the text."""
         return self._guarded(lambda: self.plan.sentence(index, self.attention))
 
     def complete(self) -> TextResult:
@@ -164,25 +164,25 @@ class TextJob:
         failure = self.plan.failure or self.failure
         if failure is not None:
             return failure
-        found = self._guarded(lambda: self.plan.complete(self.attention, self.evidence))
-        return found if found is not None else self.failure or InferenceFailed()
+        translation = self._guarded(lambda: self.plan.complete(self.attention, self.evidence))
+        return translation if translation is not None else self.failure or InferenceFailed()
 
     def _guarded(self, write: Callable[[], _T]) -> _T | None:
         """The result of a function; None if it fails, which must not affect the other texts of the request."""
         try:
             return write()
         except Exception as error:
-            logger.exception("a text could not be put together")
+            logger.exception("a text could not be assembled")
             self.failure = error if isinstance(error, ModelError) else InferenceFailed()
             return None
 
 
 def answer_without_model(text: str, choice: Unchanged | Exception, options: TranslationOptions) -> TextResult:
-    """The result of a text that goes through no model.
+    """The result of a text that needs no model.
 
     Args:
         text: The text.
-        choice: The reason: it is unchanged, or cannot be translated.
+        choice: Why: the text is unchanged, or cannot be translated.
         options: The options of the request.
     """
     if isinstance(choice, Exception):

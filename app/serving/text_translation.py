@@ -1,6 +1,6 @@
 """Translation of a request's texts by the models chosen for them: split, decode, align, join.
 
-One driver serves both ways to answer: at once, and as a stream of sentences in the order of their text.
+One driver serves complete answers and streams, whose sentences come in the order of their text.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _SMALL_CHARACTERS = 500
 """Texts up to this length are split on the event loop, because handing them to a thread takes longer."""
 
 RETRY_SHARE = 0.5
-"""Share of the time left until the deadline that a second decoding may take. The rest is for what follows it."""
+"""Share of the time until the deadline that a second decoding may take; the rest is for the following stages."""
 
 _SENTENCES_A_CALL = 16
-"""Sentences whose attention or confidence is computed in one call of the engine, which takes up to some tenths of a
+"""Sentences whose attention or confidence is computed in one call of the engine, which takes up to a few tenths of a
 second."""
 
 
@@ -90,7 +90,7 @@ class _Text:
 
 
 _Attended = tuple[TextJob, AttendedSentence]
-"""An answer whose attention weights are needed, and its text."""
+"""A text, and an answer of it whose attention weights are needed."""
 
 Deliver = Callable[[StreamedSentence | StreamedText], None]
 """Called with each sentence and each text of a stream when it is finished."""
@@ -127,12 +127,12 @@ class TextTranslation:
             request: The request.
             choices: The choice for each text.
             timeout: The request's deadline.
-            deliver: Receives sentences and texts as they finish; None if only the results are needed.
+            deliver: Called with sentences and texts as they finish; None if only the results are needed.
 
         Raises:
-            LimitExceeded: The texts have more sentences than the queue can hold: retrying cannot help.
+            LimitExceeded: The texts have more sentences than the capacity of the queue: retrying cannot help.
             QueueFull: Too many sentences are queued, and the request does not wait.
-            DeadlineUnreachable: The texts would not be translated in time, and the request does not wait.
+            DeadlineUnreachable: The texts cannot be translated in time, and the request does not wait.
             Dropped: The engine has stopped.
         """
         options = request.options
@@ -145,9 +145,9 @@ class TextTranslation:
         num_sentences = sum(text.job.plan.num_sentences for text in texts)
         if num_sentences > self._max_sentences:
             raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
-        started = self._clock()
+        start_time = self._clock()
         queue_s = await self._decode(texts, request, timeout, deliver) if num_sentences else 0.0
-        times = Times(queue_s, max(0.0, self._clock() - started - queue_s))
+        times = Times(queue_s, max(0.0, self._clock() - start_time - queue_s))
         streamed = {text.index: text.result for text in texts if text.result is not None}
         remaining = [text for text in texts if text.result is None]
         completed = dict(zip([text.index for text in remaining], await self._complete(remaining, timeout), strict=True))
@@ -209,7 +209,7 @@ class TextTranslation:
         return arriving.waited_s
 
     async def _deliver_finished(self, text: _Text, timeout: asyncio.Timeout, deliver: Deliver) -> None:
-        """Stream what is finished of a text: sentences behind no unfinished one, and the text after its last."""
+        """Stream the finished part of a text: sentences up to the first unfinished one, and the text after its last."""
         job, plan = text.job, text.job.plan
         while job.failure is None and text.next_sentence < plan.num_sentences:
             outcome = plan.outcome(text.next_sentence)
@@ -234,12 +234,12 @@ class TextTranslation:
             return await self._off_loop(
                 sum(len(job.plan.text) for job in jobs),
                 lambda: [job.complete() for job in jobs],
-                # The candidates of a wide search take tenths of a second to be written.
+                # Writing the candidates of a wide search takes tenths of a second.
                 always=any(job.plan.options.return_search for job in jobs),
             )
 
     async def _examine(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
-        """Compute what completing the texts needs; if a model fails, its error is stored in the job."""
+        """Compute attention and confidence of texts; if a model fails, the error is stored in the job."""
         decoded = [job for job in jobs if job.plan.failure is None]
         await self._attend([(job, answer) for job in decoded for answer in job.plan.attended], timeout)
         for job in decoded:
@@ -247,14 +247,14 @@ class TextTranslation:
                 await self._collect_evidence(job, timeout)
 
     async def _attend(self, answers: Iterable[_Attended], timeout: asyncio.Timeout) -> None:
-        """Compute attention that is not computed yet; if a model fails, its error is stored in the job."""
+        """Compute missing attention weights; if a model fails, the error is stored in the job."""
         missing = ((job, answer) for job, answer in answers if answer.key not in job.attention)
         for _, of_model in groupby(missing, key=lambda pair: id(pair[0].translator)):
             while batch := list(islice(of_model, _SENTENCES_A_CALL)):
                 await self._attend_batch(batch, timeout)
 
     async def _attend_batch(self, batch: Sequence[_Attended], timeout: asyncio.Timeout) -> None:
-        """Compute the attention of sentences of one model; if that fails, of each alone: the others do not fail."""
+        """Compute the attention of sentences of one model; if that fails, of each alone: a failure affects one."""
         align = partial(batch[0][0].translator.align, [answer for _, answer in batch])
         try:
             weights = await self._bridge.call(align, timeout)
@@ -269,7 +269,7 @@ class TextTranslation:
             job.attention[answer.key] = rows
 
     async def _collect_evidence(self, job: TextJob, timeout: asyncio.Timeout) -> None:
-        """Compute what a text's confidence is made of; other requests decode between the calls."""
+        """Compute the evidence for a text's confidence; other requests decode between the calls."""
         evidence: list[Evidence] = []
         confidence = job.translator.confidence
         try:
@@ -288,7 +288,7 @@ class TextTranslation:
 
 
 def retry_until(timeout: asyncio.Timeout) -> float | None:
-    """The time of the loop until which second decodings are waited for; None without a deadline.
+    """The loop's time when second decodings are given up; None without a deadline.
 
     Args:
         timeout: The request's deadline.

@@ -17,7 +17,7 @@ from app.errors import (
     UnknownModel,
 )
 from app.http.routes.admin import GUESSES_PER_MINUTE
-from app.http.schemas.answers import ModelBody, UnloadResponse
+from app.http.schemas.models import ModelBody, UnloadResponse
 from tests.app.accounts.keyed import client_at
 from tests.app.serving import RoteService, client_of, rote_app
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from app.http.schemas.answers import AttentionResponse
+from app.http.schemas.attention import AttentionResponse
 from app.serving.detection import Detection
 from model.errors import EmptySource, SeveralSentences, SourceTooLong, UnknownHead
 from model.network.heads import AttentionHead

@@ -126,7 +126,7 @@ async def test_a_wrong_glossary_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     ("fields", "part"),
     [
-        ({"dictionaries": []}, "dictionaries: must hold at least 1"),
+        ({"dictionaries": []}, "dictionaries: must have at least 1"),
         ({"dictionaries": [EN_DE, {**EN_DE, "source_lang": "EN-GB"}]}, "en-de twice"),
         ({"dictionaries": [{**EN_DE, "entries": 1}]}, "dictionaries[0].entries: must be a string"),
         ({"dictionaries": "cat"}, "dictionaries: must be a list"),
@@ -205,7 +205,7 @@ async def test_a_glossary_needs_a_source_language_and_the_pair(client: httpx.Asy
     unknown = await translate(client, text="a", source_lang="EN", glossary_id=NOWHERE)
     assert NOWHERE in message(unknown, 404)
     many = await translate(client, text="a", source_lang="EN", glossary_ids=[glossary_id] * 6)
-    assert "glossary_ids: must hold at most 5" in message(many, 400)
+    assert "glossary_ids: must have at most 5" in message(many, 400)
 
 
 async def native(client: httpx.AsyncClient, path: str = "/translate", **fields: Any) -> httpx.Response:

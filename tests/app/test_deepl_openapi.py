@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fastapi import APIRouter
 from fastapi.routing import iter_route_contexts
 
-from app.http.compat.deepl import PREFIXES, examples
+from app.http.compat.deepl import PREFIXES
+from app.http.compat.deepl.dependency import ADMITTED, AdmittedRoute
+from app.http.compat.deepl.documentation import ERRORS
+from app.http.compat.deepl.parameters import GLOSSARY_EXAMPLES, MULTILINGUAL_EXAMPLES
 from tests.app.deepl_requests import ask, message
 from tests.app.serving import RoteService, client_of, rote_app
 
@@ -60,10 +64,10 @@ def success(operation: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 async def test_example_requests_get_the_documented_answer(path: str, method: str, body: Any) -> None:
     app = rote_app(RoteService())
     async with client_of(app) as client:
-        made = await ask(client, "POST", "/v3/glossaries", json=examples.CREATE_MULTILINGUAL["two language pairs"])
+        made = await ask(client, "POST", "/v3/glossaries", json=MULTILINGUAL_EXAMPLES["two language pairs"])
         glossary_id = made.json()["glossary_id"]
         if path.startswith("/v2"):
-            made = await ask(client, "POST", "/v2/glossaries", json=examples.CREATE_GLOSSARY["terms with tabs"])
+            made = await ask(client, "POST", "/v2/glossaries", json=GLOSSARY_EXAMPLES["terms with tabs"])
             glossary_id = made.json()["glossary_id"]
         query = {name: {"source_lang": "en", "target_lang": "de"}[name] for name in required_query(path, method)}
         response = await ask(client, method, path.format(glossary_id=glossary_id), json=body, params=query)
@@ -112,7 +116,7 @@ def test_errors_are_documented_in_the_form_of_the_protocol(path: str, method: st
             assert response["content"][JSON]["examples"]
 
 
-@pytest.mark.parametrize("name", list(examples.ERRORS))
+@pytest.mark.parametrize("name", list(ERRORS))
 async def test_example_errors_are_those_that_are_sent(name: str) -> None:
     (status, value) = next(
         (int(status), response["content"][JSON]["examples"][name]["value"])
@@ -120,6 +124,16 @@ async def test_example_errors_are_those_that_are_sent(name: str) -> None:
         for status, response in operation["responses"].items()
         if name in response.get("content", {}).get(JSON, {}).get("examples", {})
     )
-    async with client_of(rote_app(RoteService(request_error=examples.ERRORS[name]))) as client:
+    async with client_of(rote_app(RoteService(request_error=ERRORS[name]))) as client:
         response = await ask(client, "GET", "/v2/languages")
     assert message(response, status) == value["message"]
+
+
+def test_a_route_that_admits_any_caller_cannot_be_declared() -> None:
+    router = APIRouter(route_class=AdmittedRoute)
+
+    async def route() -> None: ...
+
+    with pytest.raises(TypeError, match="any caller"):
+        router.get("/v2/somewhere")(route)
+    router.get("/v2/somewhere", dependencies=ADMITTED)(route)

@@ -177,7 +177,7 @@ async def test_a_text_in_the_target_language_comes_back_unchanged(
         ({"q": 7}, "Invalid request: q parameter is not a string or a list of strings"),
         ({"q": {"a": "b"}}, "Invalid request: q parameter is not a string or a list of strings"),
         ({"q": ["a", None]}, "Invalid request: q parameter is not a string or a list of strings"),
-        ({"q": "a\0b"}, "Invalid request: q parameter holds the NUL character"),
+        ({"q": "a\0b"}, "Invalid request: q parameter contains the NUL character"),
         ({"q": "x" * 41}, "Invalid request: request (41) exceeds text limit (40)"),
         ({"q": ["a", "x" * 42]}, "Invalid request: request (42) exceeds text limit (40)"),
         ({"q": ["a"] * 4}, "Invalid request: request (4) exceeds text limit (3)"),

@@ -15,7 +15,7 @@ from starlette.types import Message, Scope
 
 from app.http.json_route import json_route
 from app.http.middleware import DisconnectWatcher
-from app.http.schemas.requests import LoadRequest
+from app.http.schemas.models import LoadRequest
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.http.schemas.answers import ModelsResponse
+from app.http.schemas.models import ModelsResponse
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio

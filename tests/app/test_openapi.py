@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 
 from app.documents.formats.table import FORMATS
 from app.errors import PROBLEMS, problem_for
-from app.http import examples
-from app.http.compat.deepl import examples as deepl_examples
+from app.http.compat.deepl import documentation as deepl
+from app.http.error_examples import ERRORS
 from app.http.json_route import JsonRoute
+from app.http.schemas.models import LOADED_MODEL
 from app.http.schemas.problems import InvalidRequestBody, ProblemBody
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
@@ -220,7 +221,7 @@ def test_example_errors_are_those_of_the_problem_table(
 async def test_an_error_response_equals_its_example(
     path: str, method: str, status: int, code: str, example: dict[str, Any]
 ) -> None:
-    (error,) = (error for error in examples.ERRORS if problem_for(error).code == code)
+    (error,) = (error for error in ERRORS if problem_for(error).code == code)
     body = operation(path, method).get("requestBody")
     request = None if body is None else next(iter(examples_of(body).values()))["value"]
     response = await ask(RoteService(request_error=error), method, path, request)
@@ -229,8 +230,8 @@ async def test_an_error_response_equals_its_example(
 
 
 def test_every_error_of_a_native_route_has_an_example() -> None:
-    exampled = {problem_for(error).code for error in examples.ERRORS}
-    exampled |= {problem_for(error).code for error in deepl_examples.ERRORS.values()}
+    exampled = {problem_for(error).code for error in ERRORS}
+    exampled |= {problem_for(error).code for error in deepl.ERRORS.values()}
     assert {row.code for row in PROBLEMS.values()} - exampled == {"not_found", "method_not_allowed", "key_behind_body"}
 
 
@@ -249,7 +250,7 @@ def test_a_request_that_comes_too_slowly_is_documented_wherever_there_is_a_body_
 
 
 def test_the_example_of_a_model_describes_the_shipped_translator() -> None:
-    shipped, example = load_checkpoint(PRETRAINED), examples.LOADED_MODEL
+    shipped, example = load_checkpoint(PRETRAINED), LOADED_MODEL
     architecture = vars(shipped.config)
     assert example.architecture.items() <= architecture.items()
     assert (example.licence, example.attribution) == (shipped.facts["licence"], shipped.facts["attribution"])

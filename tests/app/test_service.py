@@ -210,7 +210,7 @@ def test_the_engine_and_memory_are_looked_after_also_after_an_error(
             assert service.state == "ready"
 
     run(test)
-    assert "housekeeping failed; it will be tried again" in caplog.text
+    assert "housekeeping failed; will retry" in caplog.text
 
 
 async def test_the_deadline_reaches_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from app.http.schemas.answers import TranslateResponse
+from app.http.schemas.translation import TranslateResponse
 from app.main import create_app
 from app.settings import Settings
 from tests.app.fakes import BUDGET
@@ -144,21 +144,21 @@ async def test_greedy_search_considers_one_candidate_in_each_step(client: httpx.
 @pytest.mark.parametrize(
     ("fields", "field", "message"),
     [
-        ({"target_prefix": "rot "}, "target_prefix", "has whitespace at its ends; leave it out"),
-        ({"target_prefix": " rot"}, "target_prefix", "has whitespace at its ends; leave it out"),
+        ({"target_prefix": "rot "}, "target_prefix", "has leading or trailing whitespace; remove it"),
+        ({"target_prefix": " rot"}, "target_prefix", "has leading or trailing whitespace; remove it"),
         ({"target_prefix": "r" * 2001}, "target_prefix", "must be at most 2000 characters long"),
-        ({"target_prefix": "a\0b"}, "target_prefix", "holds the NUL character at 1"),
+        ({"target_prefix": "a\0b"}, "target_prefix", "contains the NUL character at 1"),
         ({"target_prefix": 7}, "target_prefix", "must be a string"),
         ({"return_search": 1}, "return_search", "must be true or false"),
         (
             {"text": ["red.", "cat."], "target_prefix": "rot"},
             "text",
-            "with target_prefix there must be one",
+            "with target_prefix it must have one",
         ),
         (
             {"text": ["red.", "cat."], "return_search": True},
             "text",
-            "holds 2 texts; with return_search there must be one",
+            "has 2 texts; with return_search it must have one",
         ),
     ],
 )
@@ -237,4 +237,4 @@ async def test_documents_refuse_what_is_for_one_sentence(client: httpx.AsyncClie
     )
     (error,) = problem_of(response, 422, "invalid_request")["errors"]
     assert error["field"] == name
-    assert "is for one text of a single sentence; send that to /translate" in error["message"]
+    assert "needs one text of a single sentence; send it to /translate" in error["message"]

@@ -11,7 +11,7 @@ import pytest
 
 from app.engine.caller import Caller
 from app.errors import DeadlineExceeded, DeadlineUnreachable, NotReady, QueueFull
-from app.http.schemas.answers import TranslateResponse
+from app.http.schemas.translation import TranslateResponse
 from app.serving.detection import Detection
 from model.errors import DecodingError, UnsupportedPair
 from model.languages import LanguagePairs
@@ -304,10 +304,10 @@ async def test_all_invalid_fields_are_listed_with_value_and_bound(client: httpx.
         ({}, "text", "is required"),
         ({"text": None}, "text", "must be a string or a list of strings"),
         ({"text": {"a": 1}}, "text", "must be a string or a list of strings"),
-        ({"text": []}, "text", "must hold at least 1 value"),
+        ({"text": []}, "text", "must have at least 1 value"),
         ({"text": ["a", 5]}, "text[1]", "must be a string"),
-        ({"text": "a\0b"}, "text", "holds the NUL character at 1"),
-        ({"text": ["a", "\0"]}, "text[1]", "holds the NUL character at 0"),
+        ({"text": "a\0b"}, "text", "contains the NUL character at 1"),
+        ({"text": ["a", "\0"]}, "text[1]", "contains the NUL character at 0"),
         ({"text": "a", "beam_size": True}, "beam_size", "must be a whole number"),
         ({"text": "a", "beam_size": 4.5}, "beam_size", "must be a whole number"),
         ({"text": "a", "beam_size": "4"}, "beam_size", "must be a whole number"),

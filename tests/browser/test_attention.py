@@ -173,7 +173,7 @@ def test_maps_have_the_colours_of_the_theme_and_can_be_stretched(page: Page, ser
     expect_colour(largest, dark=False)
     page.get_by_role("button", name="Dark theme").click()
     expect_colour(largest, dark=True)
-    view.get_by_label("Stretch the colours").check()
+    view.get_by_label("Scale the colours").check()
     expect_colour(1.0, dark=True)
     expect(view.locator(".scale-legend")).to_contain_text(f"{largest:.3f}".rstrip("0"))
 
@@ -211,7 +211,7 @@ def test_each_step_of_decoding_shades_the_source_and_what_was_written(page: Page
     expect_step(2, 0, 1)
     view.get_by_label("Encoder", exact=True).check()
     choose(view, "layer 5, head 3")
-    view.get_by_role("button", name="Step on").click()
+    view.get_by_role("button", name="Step forward").click()
     expect_step(3, 0, 1)
     view.get_by_role("button", name="Step back").click()
     expect_step(2, 0, 1)
@@ -242,7 +242,7 @@ def test_the_search_is_a_tree_of_what_was_kept_and_on_demand_of_what_was_dropped
     view = opened(page)
     nodes = view.get_by_role("treeitem")
     expect(nodes).to_have_count(sum(candidate["kept"] for candidate in candidates))
-    view.get_by_label("Show what was dropped").check()
+    view.get_by_label("Show dropped hypotheses").check()
     expect(nodes).to_have_count(len(candidates))
     shown = view.locator(".beam-box").evaluate_all("(nodes) => nodes.map((node) => node.getAttribute('aria-label'))")
     sums = sorted(
@@ -288,11 +288,11 @@ def test_a_translation_of_ones_own_is_looked_at_instead(page: Page, service: Ser
     own = "Heute Abend gehen wir ins Kino."
     answer = answered(service, target_text=own)
     view = opened(page)
-    view.get_by_label("A translation of your own").fill(own)
-    view.get_by_label("A translation of your own").press("Enter")
+    view.get_by_label("Your own translation").fill(own)
+    view.get_by_label("Your own translation").press("Enter")
     expect(view.locator(".attention-translation b")).to_have_text(own)
     assert view.locator(".heat-rows span").all_inner_texts() == answer["target_tokens"]
-    expect(view.locator(".beam")).to_contain_text("was not searched for")
+    expect(view.locator(".beam")).to_contain_text("There is no search for your own translation")
     expect(view.get_by_role("treeitem")).to_have_count(0)
 
 
@@ -374,7 +374,7 @@ def test_several_sentences_are_refused_with_a_way_out(page: Page, watch: Watch) 
     sentence.press("Enter")
     expect(view.get_by_role("alert")).to_contain_text("attention is defined for one")
     expect(view.locator(".attention-results")).to_be_hidden()
-    view.get_by_role("button", name="Look at the first: I bought a book.").click()
+    view.get_by_role("button", name="Use the first sentence: I bought a book.").click()
     expect(view.locator(".attention-translation")).to_be_visible()
     expect(view.get_by_role("alert")).to_be_empty()
     expect(sentence).to_have_value("I bought a book.")
@@ -388,11 +388,11 @@ def test_a_sentence_that_is_too_long_and_one_in_the_target_language_are_refused_
     view = opened(page)
     sentence = view.get_by_label("One sentence")
     sentence.fill("word " * 200)
-    view.get_by_role("button", name="Look inside").click()
+    view.get_by_role("button", name="Show attention").click()
     expect(view.get_by_role("alert")).to_contain_text("this model accepts 120")
     view.get_by_label("From").select_option("auto")
     sentence.fill("Ich habe ein neues Buch gekauft.")
-    view.get_by_role("button", name="Look inside").click()
+    view.get_by_role("button", name="Show attention").click()
     expect(view.get_by_role("alert")).to_contain_text("The text seems to be 'de'")
     view.get_by_role("button", name="German to English").click()
     expect(view.locator(".attention-translation b")).to_have_text("I bought a new book.")
@@ -418,7 +418,7 @@ def test_the_sentence_is_the_first_of_the_text_or_an_example(page: Page) -> None
 
 def test_markup_in_a_sentence_and_its_translation_is_text(page: Page) -> None:
     view = opened(page, MARKUP)
-    own = view.get_by_label("A translation of your own")
+    own = view.get_by_label("Your own translation")
     own.fill("<img src=x onerror=alert(1)>")
     own.press("Enter")
     expect(view.locator(".attention-translation b")).to_have_text("<img src=x onerror=alert(1)>")

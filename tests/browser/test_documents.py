@@ -98,7 +98,7 @@ def test_a_running_file_shows_its_progress_and_what_is_translated_of_a_cancelled
     assert 0 < files(page).get_by_role("progressbar").evaluate("(bar) => bar.value") < 1
     files(page).get_by_role("button", name="Cancel").click()
     expect(files(page)).to_contain_text(re.compile(r"Cancelled after \d+ of 4000 sentences"))
-    _, content = downloaded(page, files(page).get_by_role("button", name="Download what is translated"))
+    _, content = downloaded(page, files(page).get_by_role("button", name="Download translated part"))
     assert content.startswith("Mein Bruder hat")
     assert content.endswith(LONG.splitlines()[-1])
 
@@ -107,7 +107,7 @@ def test_files_that_are_refused_say_why(page: Page, watch: Watch) -> None:
     watch.expect("status of 4")
     open_view(page)
     choose_files(page, text_file("program.exe"), {**text_file("broken.docx"), "buffer": b"no archive"})
-    expect(files(page).filter(has_text="program.exe").get_by_role("alert")).to_contain_text("cannot be translated")
+    expect(files(page).filter(has_text="program.exe").get_by_role("alert")).to_contain_text("not supported")
     broken = files(page).filter(has_text="broken.docx")
     expect(broken.get_by_role("alert")).not_to_be_empty()
     expect(broken.get_by_role("button", name="Download")).to_have_count(0)

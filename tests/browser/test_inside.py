@@ -149,7 +149,7 @@ def test_a_word_of_the_text_lights_up_all_its_counterparts(page: Page) -> None:
     weights = linked(answer(page, BOOK))
     both = sorted(((weights["bought", target], target) for target in ("habe", "gekauft")), reverse=True)
     expect(tip(page)).to_have_text(
-        f"Becomes {', '.join(f'“{target}” ({percent(weight)})' for weight, target in both)}."
+        f"Translated as {', '.join(f'“{target}” ({percent(weight)})' for weight, target in both)}."
     )
     assert lit(page) == ["habe", "gekauft"]
     assert [mark["word"] for mark in marked(page, "lit")] == ["bought"]
@@ -207,16 +207,16 @@ def test_words_that_were_left_out_are_hatched_and_named(page: Page) -> None:
     assert [mark["word"] for mark in marked(page, "uncovered")] == ["am"]
     image = "(element) => getComputedStyle(element).backgroundImage"
     assert "repeating-linear-gradient" in page.locator(".mark.uncovered").evaluate(image)
-    expect(page.get_by_text("Perhaps left out: “am”.")).to_be_visible()
+    expect(page.get_by_text("Possibly left out: “am”.")).to_be_visible()
     hover_source(page, "am")
-    expect(tip(page)).to_contain_text("Perhaps left out of the translation.")
+    expect(tip(page)).to_contain_text("Possibly left out of the translation.")
 
 
 def test_protected_words_are_named_and_not_called_unsure(page: Page) -> None:
     look_into(page, "Please see https://example.org/x now.")
-    expect(page.get_by_text("Protected: “https://example.org/x” came back unchanged")).to_be_visible()
+    expect(page.get_by_text("Protected: “https://example.org/x” unchanged")).to_be_visible()
     word(page, "https://example.org/x").hover()
-    expect(tip(page)).to_have_text("Protected: it stays as it is.")
+    expect(tip(page)).to_have_text("Protected: unchanged.")
     assert [mark["word"] for mark in marked(page, "lit")] == ["https://example.org/x"]
     expect(word(page, "https://example.org/x")).not_to_have_class(re.compile("unsure"))
 

@@ -103,7 +103,7 @@ def test_the_subwords_are_those_of_the_model_and_markers_are_explained(page: Pag
         article.get_by_role("list", name="Target tokens").get_by_role("listitem").all_text_contents()
         == answer["target_tokens"]
     )
-    meanings = {token: meaning for _, token, meaning in rows(article, "What each token is")}
+    meanings = {token: meaning for _, token, meaning in rows(article, "Types of tokens")}
     assert meanings["<2de>"] == "a marker: the language German"
     assert meanings["</s>"] == "a marker: the end of the sentence"
     assert meanings["▁book"] == "begins a word"
@@ -277,7 +277,7 @@ def test_the_causal_mask_hides_later_tokens_of_the_sentence(page: Page, service:
 def test_the_next_tokens_have_the_probabilities_of_the_search(page: Page, service: Server) -> None:
     article = open_chapter(page, "output")
     search = translation_of(service)["search"]
-    shown = rows(article, "What may come first")
+    shown = rows(article, "Candidates for the first token")
     first = search[0]["hypotheses"]
     assert [row[0].removesuffix(" in the answer") for row in shown[:-1]] == [candidate["token"] for candidate in first]
     assert [number(row[1]) for row in shown[:-1]] == pytest.approx([one["log_prob"] for one in first], abs=ROUNDED)
@@ -286,7 +286,7 @@ def test_the_next_tokens_have_the_probabilities_of_the_search(page: Page, servic
     choose(article, "Token of the answer", 2)
     second = [one for one in search[2]["hypotheses"] if one["parent"] == search[1]["hypotheses"][0]["id"]]
     parent = search[1]["hypotheses"][0]["log_prob"]
-    shown = rows(article, "What may come behind")
+    shown = rows(article, "Candidates after")
     assert [number(row[1]) for row in shown[:-1]] == pytest.approx(
         [one["log_prob"] - parent for one in second], abs=ROUNDED
     )

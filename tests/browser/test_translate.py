@@ -190,7 +190,7 @@ def test_a_text_in_the_chosen_target_language_is_noticed(page: Page) -> None:
     open_view(page)
     choose(page, "Translate to", "German")
     source(page).fill("Ich habe das Buch noch nicht gelesen.")
-    expect(page.get_by_role("alert")).to_have_text("The text is in German already.")
+    expect(page.get_by_role("alert")).to_have_text("The text is already in German.")
     page.get_by_role("button", name="Translate it into English").click()
     expect(translation(page)).to_contain_text("book")
 
@@ -307,7 +307,7 @@ def test_a_text_that_is_too_long_is_not_sent_and_can_be_translated_as_a_file(pag
     source(page).fill("😀" * 20)
     expect(page.get_by_text("20 / 20")).to_be_visible()
     source(page).fill(f"{BOOK} {STATION}")
-    expect(page.get_by_role("status").first).to_contain_text("too long by 22 characters: up to 20 are")
+    expect(page.get_by_role("status").first).to_contain_text("too long by 22 characters: up to 20 can")
     page.get_by_role("button", name="Translate it as a file").click()
     expect(page.get_by_role("list", name="Files")).to_contain_text("Translated")
     assert not [body for body in bodies if BOOK in body["text"]]
@@ -373,7 +373,7 @@ def test_markup_as_a_text_is_shown_as_text(page: Page) -> None:
     assert_no_markup(page)
 
 
-@pytest.mark.parametrize(("link", "view"), [("Look at attention", "attention"), ("How it works", "tour")])
+@pytest.mark.parametrize(("link", "view"), [("Show attention", "attention"), ("How it works", "tour")])
 def test_other_views_are_opened_with_the_sentence_at_the_caret(page: Page, link: str, view: str) -> None:
     script = f"""export function {view}View(page) {{
       const element = document.createElement("h1");

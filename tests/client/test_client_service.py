@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import verso_client
-from app.http.schemas import answers, documents, problems, requests
+from app.http.schemas import answers, attention, documents, models, problems, requests, translation
 from app.serving.detection import Detection
 from app.settings import Settings
 from model.errors import SourceTooLong
@@ -22,33 +22,33 @@ from tests.client.served import served
 from verso_client import FailedTranslation, ProblemError, TextFailed
 
 BODIES: dict[type, type[BaseModel]] = {
-    verso_client.Alternative: answers.AlternativeBody,
-    verso_client.AlignmentLink: answers.AlignmentLinkBody,
-    verso_client.Attention: answers.AttentionResponse,
+    verso_client.Alternative: translation.AlternativeBody,
+    verso_client.AlignmentLink: translation.AlignmentLinkBody,
+    verso_client.Attention: attention.AttentionResponse,
     verso_client.Candidate: answers.CandidateBody,
-    verso_client.Capabilities: answers.CapabilitiesBody,
-    verso_client.Confidence: answers.ConfidenceBody,
+    verso_client.Capabilities: models.CapabilitiesBody,
+    verso_client.Confidence: translation.ConfidenceBody,
     verso_client.Detected: answers.DetectedBody,
     verso_client.Document: documents.DocumentBody,
-    verso_client.Done: answers.DoneEvent,
-    verso_client.FailedTranslation: answers.FailedTranslationBody,
+    verso_client.Done: translation.DoneEvent,
+    verso_client.FailedTranslation: translation.FailedTranslationBody,
     verso_client.FieldProblem: problems.FieldProblemBody,
-    verso_client.Integrity: answers.IntegrityBody,
-    verso_client.Limits: answers.LimitsBody,
-    verso_client.Matrices: answers.AttentionMatrices,
-    verso_client.Model: answers.ModelBody,
+    verso_client.Integrity: translation.IntegrityBody,
+    verso_client.Limits: models.LimitsBody,
+    verso_client.Matrices: attention.AttentionMatrices,
+    verso_client.Model: models.ModelBody,
     verso_client.Problem: problems.InvalidRequestBody,
     verso_client.SearchStep: answers.SearchStepBody,
-    verso_client.Sentence: answers.SentenceEvent,
+    verso_client.Sentence: translation.SentenceEvent,
     verso_client.SentenceCounts: documents.SentencesBody,
-    verso_client.SpanUse: answers.SpanUseBody,
-    verso_client.TermUse: answers.TermUseBody,
-    verso_client.Timings: answers.TimingsBody,
-    verso_client.TranslateAnswer: answers.TranslateResponse,
-    verso_client.TranslatedText: answers.TranslationEvent,
-    verso_client.Translation: answers.TranslationBody,
-    verso_client.Usage: answers.UsageBody,
-    verso_client.WordConfidence: answers.WordConfidenceBody,
+    verso_client.SpanUse: translation.SpanUseBody,
+    verso_client.TermUse: translation.TermUseBody,
+    verso_client.Timings: translation.TimingsBody,
+    verso_client.TranslateAnswer: translation.TranslateResponse,
+    verso_client.TranslatedText: translation.TranslationEvent,
+    verso_client.Translation: translation.TranslationBody,
+    verso_client.Usage: translation.UsageBody,
+    verso_client.WordConfidence: translation.WordConfidenceBody,
 }
 
 

@@ -192,7 +192,7 @@ def test_what_a_server_refuses_names_the_text_and_keeps_what_was_translated(
     assert main(["translate", "--server", toy_url, "--target", "de", "--quiet"]) == 1
     said = capfdbinary.readouterr()
     assert said.out.count(b"Katze.\n") == 50
-    assert b"error: texts 51 to 52: text[1]: holds the NUL character" in said.err
+    assert b"error: texts 51 to 52: text[1]: contains the NUL character" in said.err
     assert re.search(rb"\(invalid_request, request [0-9a-f]{32}\)", said.err)
     monkeypatch.setattr(sys, "stdin", Bytes(b"cat.\n"))
     assert main(["translate", "--server", toy_url, "--target", "fr", "--quiet"]) == 1

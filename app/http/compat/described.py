@@ -1,4 +1,4 @@
-"""Parameters in any form: a dependency reads them, and their model describes them in the OpenAPI document."""
+"""Describes parameters that a dependency reads in any form: FastAPI describes only bodies that it reads itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ReadsParameters(Protocol):
     """A dependency that reads the parameters of a request."""
 
     def described(self, method: str) -> dict[str, Any]:
-        """The parameters, as OpenAPI describes them.
+        """The parameters in the OpenAPI document.
 
         Args:
             method: The method of the route.
@@ -27,7 +27,7 @@ class ReadsParameters(Protocol):
 
 
 class DescribedRoute(APIRoute):
-    """A route whose parameters are read, and described, by a dependency: FastAPI reads a body in one form only."""
+    """A route whose parameters are read and described by a dependency."""
 
     def __init__(self, path: str, endpoint: Any, **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -58,7 +58,7 @@ def body(model: type[BaseModel], examples: Mapping[str, Mapping[str, Any]]) -> d
 
     Args:
         model: Its fields.
-        examples: Bodies, by what they show.
+        examples: Bodies, by title.
     """
     schema = _schema(model)
     named = {name: {"summary": name, "value": value} for name, value in examples.items()}
@@ -71,7 +71,7 @@ def file_body(model: type[BaseModel]) -> dict[str, Any]:
     """The body of a request with a file, ``file``.
 
     Args:
-        model: Its fields; if it has none for the file, one is added.
+        model: Its fields; the field ``file`` is added unless it has one.
     """
     schema = _schema(model)
     if "file" not in schema["properties"]:
@@ -82,7 +82,7 @@ def file_body(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a model, complete in itself: references would have to be among the document's components."""
+    """The schema of a model without references: they would have to be among the document's components."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
 

@@ -1,8 +1,8 @@
-"""A grace for work whose client has left.
+"""A grace for work whose client has disconnected.
 
 Some clients wait for 5 or 10 seconds, disconnect, and send the same request again at once. If the work were stopped, as
 it is elsewhere (:class:`app.http.middleware.DisconnectWatcher`), a request that takes longer could never be answered.
-The repetition joins the sentences that are still being translated, and finds the others in the cache.
+The retry joins the sentences that are still being translated, and gets the others from the cache.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from app.http.form_body import UploadedFile, read_form
 from app.http.request_body import LONGEST_VALUE_REPEATED, BodyReader, checked, parse_json
 
 KEYLESS_BYTES = 65_536
-"""Most bytes of a body that are read before its caller's key is checked, where callers need one."""
+"""Maximum bytes of a body that are read before the caller's key is checked, if callers need one."""
 
 _MAX_FIELDS = 1_000
 
@@ -35,11 +35,11 @@ _Schema = TypeVar("_Schema", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a request asks for.
+    """The parameters of a request.
 
     Args:
-        values: The fields. A field that a form or a query repeats is a list of strings, one that occurs once a string;
-            those of JSON are as they were sent.
+        values: The fields. Of a form or a query, a field that occurs once is a string, and one that is repeated a list
+            of strings. Those of JSON are unchanged.
         files: Uploaded files by field.
         is_json: Whether they were sent as JSON.
     """
@@ -53,11 +53,11 @@ class Parameters:
 
         Args:
             schema: The model.
-            max_texts: Most texts in one request; None if the model has no field for texts.
+            max_texts: Maximum number of texts in one request; None if the model has no field for texts.
 
         Raises:
             InvalidRequest: Fields are missing or wrong.
-            LimitExceeded: There are more texts.
+            LimitExceeded: The request has more texts.
         """
         return checked(schema, self.values, list(schema.model_fields), max_texts)
 
@@ -80,17 +80,17 @@ async def read_parameters(request: Request, max_body_bytes: int) -> Parameters:
 async def read_admitted_parameters(
     request: Request, max_body_bytes: int, scope: Scope, header_key: str | None, key_field: str
 ) -> tuple[str | None, Parameters]:
-    """The key and the parameters of a request whose caller may use the route.
+    """Admit the caller and read the parameters of its request.
 
-    The key is in the header, or it is a parameter. Where callers need one, at most :data:`KEYLESS_BYTES` of a body are
-    read before it is checked.
+    The key is in the header or a parameter. If callers need a key, at most :data:`KEYLESS_BYTES` of a body are read
+    before it is checked.
 
     Args:
         request: The request; its body has not been read yet.
         max_body_bytes: The largest body accepted.
-        scope: What a key must have, where there are keys.
+        scope: The scope that a key must have, if the service has keys.
         header_key: The key in the header, or None.
-        key_field: The parameter that may be the key.
+        key_field: The parameter with the key.
 
     Raises:
         ServiceError: The caller is refused (:func:`app.http.access.admit`), or the parameters cannot be read
@@ -127,7 +127,7 @@ def _key_in(values: Mapping[str, Any], field: str) -> str | None:
 
 
 async def _fields_in(request: Request, beginning: bytes) -> Mapping[str, Any]:
-    """The parameters in the query and in the beginning of a body; what cannot be parsed has none."""
+    """The parameters in the query and in the beginning of a body; a part that cannot be parsed has none."""
     query: Mapping[str, Any] = {}
     try:
         query = _from_pairs(_pairs(request.url.query.encode()))
@@ -179,18 +179,18 @@ def _pairs(encoded: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(encoded.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
     except UnicodeDecodeError:
-        raise MalformedBody("The form is not percent-encoded UTF-8.") from None
+        raise MalformedBody("The form is not valid percent-encoded UTF-8.") from None
     except ValueError:
         raise MalformedBody(f"The form has more than {_MAX_FIELDS} fields.") from None
 
 
 def _from_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name not in found:
-            found[name] = value
-        elif isinstance(found[name], list):
-            found[name].append(value)
+        if name not in fields:
+            fields[name] = value
+        elif isinstance(fields[name], list):
+            fields[name].append(value)
         else:
-            found[name] = [found[name], value]
-    return found
+            fields[name] = [fields[name], value]
+    return fields

@@ -1,5 +1,5 @@
 /**
- * The service's routes. Addresses are relative to the page, so that a proxy may publish it under any path.
+ * The service's routes. Addresses are relative to the page, so that a proxy can serve it under any path.
  */
 
 import { readNpz } from "./npz.js";
@@ -9,7 +9,7 @@ import { readNpz } from "./npz.js";
 
 const KEY = "verso.key";
 
-/** An error that the service answered with; `message` is for people. */
+/** An error answer of the service; `message` is for users. */
 export class Problem extends Error {
   /**
    * @param {number} status
@@ -23,29 +23,29 @@ export class Problem extends Error {
   }
 }
 
-/** The API key of this tab, or null. It is kept until the tab is closed, and nowhere else. */
+/** The API key of this tab, or null. It is stored until the tab is closed, and nowhere else. */
 function apiKey() {
   return sessionStorage.getItem(KEY);
 }
 
-/** @param {string} key An empty one is forgotten. */
+/** @param {string} key An empty key removes the stored one. */
 export function setApiKey(key) {
   if (key) sessionStorage.setItem(KEY, key);
   else sessionStorage.removeItem(KEY);
 }
 
 /**
- * A request that was answered with success.
+ * Sends a request, and returns its successful response.
  *
  * @param {string} path
  * @param {{ method?: string, json?: unknown, form?: FormData, accept?: string, scheme?: string, signal?: AbortSignal }}
- *   [options] `scheme`: how the key is named in the header.
+ *   [options] `scheme`: the scheme of the key in the header.
  * @returns {Promise<Response>}
- * @throws {Problem} The service refused it, or could not be reached (status 0).
+ * @throws {Problem} The service refused the request, or cannot be reached (status 0).
  */
 export async function request(path, { method, json, form, accept = "application/json", scheme, signal } = {}) {
   const headers = new Headers({ Accept: accept });
-  // The routes with a scheme of their own want a key, any key, even where the service needs none.
+  // Routes with their own scheme require a key, even if the service has none; any key will do.
   const key = apiKey() ?? (scheme ? "page" : null);
   if (key) headers.set("Authorization", `${scheme ?? "Bearer"} ${key}`);
   if (json !== undefined) headers.set("Content-Type", "application/json");
@@ -74,7 +74,7 @@ export async function request(path, { method, json, form, accept = "application/
 }
 
 /**
- * @param {unknown} error What the browser says of a request without an answer.
+ * @param {unknown} error The browser's error of a request without an answer.
  * @returns {never}
  */
 function lostConnection(error) {
@@ -82,7 +82,7 @@ function lostConnection(error) {
   throw new Problem(0, { code: "unreachable", detail: "The service cannot be reached. Is it running?" });
 }
 
-/** @param {unknown} error Whether it says that a request was cancelled by this page. */
+/** Whether the page itself cancelled the request. @param {unknown} error */
 export function isAbort(error) {
   return error instanceof DOMException && error.name === "AbortError";
 }
@@ -90,11 +90,11 @@ export function isAbort(error) {
 /**
  * A request whose answer is JSON.
  *
- * @param {Parameters<typeof request>} asked
+ * @param {Parameters<typeof request>} options
  * @returns {Promise<any>}
  */
-async function answer(...asked) {
-  return (await request(...asked)).json().catch(lostConnection);
+async function answer(...options) {
+  return (await request(...options)).json().catch(lostConnection);
 }
 
 /** @returns {Promise<Model[]>} The loaded models. */
@@ -119,7 +119,7 @@ export function translate(body, signal) {
  * @param {Record<string, unknown>} body The fields of `POST /translate`.
  * @param {AbortSignal} [signal]
  * @returns {Promise<Translation>}
- * @throws {Problem} Also one of the text alone.
+ * @throws {Problem} Including an error of the text alone.
  */
 export async function translateOne(body, signal) {
   const [translation] = (await translate(body, signal)).translations;
@@ -134,7 +134,7 @@ export async function translateOne(body, signal) {
  * @param {Record<string, unknown>} body The fields of `POST /translate`.
  * @param {AbortSignal} signal
  * @returns {AsyncGenerator<StreamEvent, void>}
- * @throws {Problem} Also one that happens amid the events.
+ * @throws {Problem} Including an error after the first events.
  */
 export async function* translateStream(body, signal) {
   const response = await request("translate", { json: body, accept: "application/x-ndjson", signal });
@@ -156,17 +156,17 @@ export async function* translateStream(body, signal) {
 }
 
 /**
- * Attention weights, and whatever else `POST /attention` gives as arrays.
+ * Attention weights, and the other arrays of `POST /attention`.
  *
  * @param {Record<string, unknown>} body The fields of `POST /attention`.
  * @param {AbortSignal} [signal]
- * @returns {Promise<{ arrays: Arrays, file: Blob }>} The arrays by name, and the file that they came in.
+ * @returns {Promise<{ arrays: Arrays, file: Blob }>} The arrays by name, and the file with them.
  */
 export async function attention(body, signal) {
   const response = await request("attention", { json: body, accept: "application/x-npz", ...(signal && { signal }) });
   const content = await response.arrayBuffer().catch(lostConnection);
   const arrays = await readNpz(content);
-  // Unpacking takes a while, and cannot be cancelled.
+  // Unpacking takes a while and cannot be cancelled.
   signal?.throwIfAborted();
   return { arrays, file: new Blob([content], { type: "application/x-npz" }) };
 }
@@ -177,10 +177,10 @@ export async function glossaries() {
 }
 
 /**
- * Hands a document in.
+ * Uploads a document.
  *
  * @param {File} file
- * @param {Record<string, unknown>} options The fields of the form; values that are no texts are written as JSON.
+ * @param {Record<string, unknown>} options The fields of the form; values other than strings are written as JSON.
  * @param {AbortSignal} [signal]
  * @returns {Promise<Document>}
  */
@@ -194,7 +194,7 @@ export async function addDocument(file, options, signal) {
 }
 
 /**
- * How far a document is.
+ * The status of a document.
  *
  * @param {string} id
  * @returns {Promise<Document>}
@@ -207,7 +207,7 @@ export function readDocument(id) {
  * The translated file of a document.
  *
  * @param {string} id
- * @param {boolean} partial Whether a document that is not done is wanted, as far as it is translated.
+ * @param {boolean} partial Whether to get the translated part of an unfinished document.
  * @returns {Promise<Response>}
  */
 export function documentResult(id, partial) {

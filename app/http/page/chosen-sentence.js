@@ -1,5 +1,5 @@
 /**
- * Sentences to try, and the one sentence that the explorer and the tour are about.
+ * Example sentences, and the sentence that the explorer and the tour show.
  */
 
 import { languageTag } from "./languages.js";
@@ -39,11 +39,11 @@ const EXAMPLES = {
   zh: ["我买了一本新书。"],
 };
 
-/** A word for languages that are not here, such as those of a toy model. */
+/** A word for other languages, such as those of a toy model. */
 const ANY_LANGUAGE = "example";
 
 /**
- * Sentences to try in a language; perhaps none.
+ * Example sentences in a language, if any.
  *
  * @param {string} code
  */
@@ -52,7 +52,7 @@ export function examplesIn(code) {
 }
 
 /**
- * The sentence that was chosen for looking inside, else the first of the text, else an example.
+ * The chosen sentence, else the first of the text, else an example.
  *
  * @param {Choices} choices
  * @param {string} source The language of an example.

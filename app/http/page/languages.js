@@ -1,5 +1,5 @@
 /**
- * What the loaded models translate, and what they can be told.
+ * The languages of the loaded models, and the options that they support.
  */
 
 /** @import { Model } from "./types.js" */
@@ -37,15 +37,15 @@ export class Languages {
     this.models = models;
   }
 
-  /** Codes of the languages translated from, by name. */
+  /** Codes of the source languages, sorted by name. */
   get sources() {
     return sorted(this.models.flatMap((model) => [...model.pairs.map(([source]) => source), ...model.languages]));
   }
 
   /**
-   * Codes of the languages translated to, by name.
+   * Codes of the target languages, sorted by name.
    *
-   * @param {string} source The language translated from, or `auto` for all.
+   * @param {string} source The source language, or `auto` for all.
    */
   targets(source) {
     return sorted(
@@ -59,7 +59,7 @@ export class Languages {
   }
 
   /**
-   * The language of an example: the one that is translated from, or one that the target is translated from.
+   * The language of an example: the source, or a language that is translated into the target.
    *
    * @param {{ source: string, target: string }} pair
    */
@@ -87,5 +87,5 @@ export class Languages {
 
 /** @param {string[]} codes */
 function sorted(codes) {
-  return [...new Set(codes)].sort((one, other) => languageName(one).localeCompare(languageName(other)));
+  return [...new Set(codes)].sort((a, b) => languageName(a).localeCompare(languageName(b)));
 }

@@ -1,5 +1,5 @@
 /**
- * Starts the page: asks what the service translates, and shows the view that the fragment names.
+ * Starts the page: loads the languages of the service, and shows the view that the fragment names.
  */
 
 import { models, Problem, setApiKey } from "./api.js";
@@ -11,7 +11,7 @@ import { Store } from "./store.js";
 
 /** @import { Page, View } from "./types.js" */
 
-/** @type {Record<string, { title: string, load: () => Promise<(page: Page) => View> }>} A view is loaded when opened. */
+/** @type {Record<string, { title: string, load: () => Promise<(page: Page) => View> }>} Views are loaded when opened. */
 const VIEWS = {
   translate: { title: "Translate", load: async () => (await import("./views/translate.js")).translateView },
   attention: { title: "Attention", load: async () => (await import("./views/attention.js")).attentionView },
@@ -28,7 +28,7 @@ function element(id) {
 /** @param {Page} page */
 function showViews(page) {
   /** @type {Record<string, View>} */
-  const made = {};
+  const views = {};
   /** @type {View | undefined} */
   let shown;
   let turn = 0;
@@ -43,21 +43,21 @@ function showViews(page) {
     const about = /** @type {(typeof VIEWS)[string]} */ (VIEWS[name]);
     if (Object.keys(choices).length) {
       page.store.set(choices);
-      // What was shared is in the page now; a reload after an edit must not bring it back.
+      // The page now has the shared choices; a reload after an edit must not restore them.
       history.replaceState(null, "", `#/${name}${part && `/${part}`}`);
     }
-    const create = made[name] ? null : await about.load().catch(() => null);
-    // Another view was asked for while this one was loaded.
+    const create = views[name] ? null : await about.load().catch(() => null);
+    // Another view was opened while this one was loading.
     if (own !== turn) return;
-    if (create) made[name] = create(page);
-    if (!made[name]) {
-      const again = h("a", { href: `#/${name}`, onclick: () => location.reload() }, "Load the page again");
+    if (create) views[name] = create(page);
+    if (!views[name]) {
+      const again = h("a", { href: `#/${name}`, onclick: () => location.reload() }, "Reload the page");
       fill(element("main"), h("p", { class: "notice error", role: "alert" }, "The service cannot be reached. ", again));
       shown = undefined;
       return;
     }
     const before = shown;
-    shown = made[name];
+    shown = views[name];
     if (shown !== before) before?.hide?.();
     for (const link of links) {
       if (link.hash === `#/${name}`) link.setAttribute("aria-current", "page");
@@ -70,7 +70,7 @@ function showViews(page) {
 
   addEventListener("hashchange", async () => {
     await show();
-    // A view that shows another part of itself moves the focus there.
+    // A view that opens another part moves the focus there itself.
     if (!element("main").contains(document.activeElement)) element("main").focus();
   });
   return show();
@@ -102,7 +102,7 @@ function addThemeButton() {
     try {
       localStorage.setItem("verso.theme", theme);
     } catch {
-      // Storage is switched off: the theme lasts until the page is left.
+      // Storage is disabled: the theme lasts until the page is closed.
     }
     label();
     dispatchEvent(new Event("verso:theme"));
@@ -114,7 +114,7 @@ function addThemeButton() {
   label();
 }
 
-/** Asks for the API key when an answer says that one is needed. */
+/** Asks for the API key when an answer requires one. */
 function askForKey() {
   const input = h("input", { type: "password", name: "key", autocomplete: "off", required: true });
   const reason = h("p");
@@ -134,7 +134,7 @@ function askForKey() {
       h("h2", { id: "key-title" }, "This service needs a key"),
       reason,
       h("label", {}, "API key", input),
-      h("p", { class: "muted" }, "It is kept for this tab only."),
+      h("p", { class: "muted" }, "It is stored in this tab only."),
       h("button", { class: "primary" }, "Use the key"),
     ),
   );
@@ -147,7 +147,7 @@ function askForKey() {
 
 async function start() {
   addThemeButton();
-  // Its address would name a view.
+  // Its address would be read as a view.
   element("skip").addEventListener("click", (event) => {
     event.preventDefault();
     element("main").focus();
@@ -168,7 +168,7 @@ async function start() {
 }
 
 /**
- * The target until somebody chooses one: that of the first pair, else the language of the browser.
+ * The initial target: that of the first pair, else the language of the browser.
  *
  * @param {Languages} languages
  */
@@ -179,13 +179,13 @@ function firstTarget(languages) {
   return first?.[1] ?? own ?? targets[0] ?? "";
 }
 
-/** The languages, once the models are loaded; until then the page says that it waits. */
+/** The languages, once the models are loaded; until then the page shows the state. */
 async function languagesWhenReady() {
   for (;;) {
     try {
       const loaded = await models();
       if (loaded.length) return new Languages(loaded);
-      fill(element("main"), h("p", { class: "notice" }, "No model is loaded. The operator can load one."));
+      fill(element("main"), h("p", { class: "notice" }, "No model is loaded. The operator must load one."));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       fill(element("main"), h("p", { class: "notice", role: "status" }, error.message));

@@ -1,12 +1,12 @@
 /**
- * The choices as fields of a request: what the model of the pair cannot do is left out.
+ * The choices as fields of a request, without options that the model of the pair does not support.
  */
 
 /** @import { Choices } from "./types.js" */
 /** @import { Languages } from "./languages.js" */
 
 /**
- * The fields of a request that say how to translate, within what the model of the pair can do.
+ * The options of a request, within the limits of the model of the pair.
  *
  * @param {Choices} choices
  * @param {Languages} languages
@@ -42,7 +42,7 @@ export function largestBeam({ source, target }, languages) {
 }
 
 /**
- * Whether the model of the pair can be told the form of address.
+ * Whether the model of the pair supports the form of address.
  *
  * @param {Choices} choices
  * @param {Languages} languages

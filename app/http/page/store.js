@@ -1,5 +1,5 @@
 /**
- * What the views share: the text, the languages and the options. A view changes it, and the listeners of the others are called.
+ * The state that the views share: text, languages and options. A view changes it, and the listeners of the others are called.
  */
 
 /** @import { Choices } from "./types.js" */
@@ -29,8 +29,8 @@ export class Store {
   }
 
   /**
-   * Changes some choices. Listeners are called if any differs. The sentence belongs to the text: a new text that comes
-   * without a sentence takes the old one away.
+   * Changes some choices. Listeners are called if any differs. The sentence belongs to the text: a new text without a
+   * sentence clears it.
    *
    * @param {Partial<Choices>} changes
    */

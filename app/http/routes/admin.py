@@ -25,48 +25,53 @@ from app.errors import (
     UnknownModel,
 )
 from app.http.access import admit, bearer_token
-from app.http.examples import LOAD_REQUESTS, LOADED_MODEL, UNLOAD_ANSWER
 from app.http.json_route import json_route
 from app.http.openapi import BODY_ERRORS, answers
 from app.http.routes.models import model_body
-from app.http.schemas.answers import ModelBody, UnloadResponse
-from app.http.schemas.requests import LoadRequest
+from app.http.schemas.models import (
+    LOAD_REQUESTS,
+    LOADED_MODEL,
+    UNLOAD_ANSWER,
+    LoadRequest,
+    ModelBody,
+    UnloadResponse,
+)
 from app.http.state import local_service_of, settings_of
 from app.telemetry.logs import log_fields
 
 GUESSES_PER_MINUTE = 10
-"""Wrong tokens a minute from one address; after them even the right one is refused."""
+"""Maximum wrong tokens a minute from one address; beyond it even the right token is refused."""
 
 
 def require_token(request: Request) -> None:
     """Refuse a request with neither the operator's token nor a key that has the scope ``admin``.
 
     Args:
-        request: Only its ``Authorization`` header is read.
+        request: The request; its ``Authorization`` header is read.
 
     Raises:
-        Unauthorized: The token is missing or wrong, and there are no keys.
+        Unauthorized: The token is missing or wrong, and the service has no keys.
         RateLimited: Its address has sent too many wrong ones.
         ServiceError: The key is refused.
     """
     settings = settings_of(request)
-    given = bearer_token(request) or ""
+    token = bearer_token(request) or ""
     guesses: RequestRates = request.app.state.admin_guesses
     guesser = subscriber_of("" if request.client is None else request.client.host)
     rate = guesses.take(guesser, GUESSES_PER_MINUTE, counts=False)
     if rate.retry_after_s is not None:
         raise RateLimited(rate.limit, rate.retry_after_s)
-    # The time of the comparison says nothing about how much of the token is right.
+    # In constant time: the duration does not reveal how much of the token is right.
     if settings.admin_token is not None and hmac.compare_digest(
-        given.encode(), settings.admin_token.get_secret_value().encode()
+        token.encode(), settings.admin_token.get_secret_value().encode()
     ):
         return
     try:
         if settings.keys_db is None:
             raise Unauthorized
-        admit(request, given or None, "admin")
+        admit(request, token or None, "admin")
     except (Unauthorized, InvalidKey):
-        if given:
+        if token:
             guesses.take(guesser, GUESSES_PER_MINUTE)
         raise
 
@@ -74,7 +79,7 @@ def require_token(request: Request) -> None:
 router = APIRouter(
     tags=["administration"],
     route_class=json_route(require_token),
-    # It only documents the token: require_token has checked it before the body was read.
+    # Only documents the token: require_token checks it before the body is read.
     dependencies=[
         Security(
             HTTPBearer(scheme_name="operator", description="The operator's token, VERSO_ADMIN_TOKEN.", auto_error=False)
@@ -100,10 +105,10 @@ router = APIRouter(
     ),
 )
 async def load_model(request: Request, body: Annotated[LoadRequest, Body(openapi_examples=LOAD_REQUESTS)]) -> ModelBody:
-    """Load one more bundle, from the folders of those configured, and serve it once it is warm.
+    """Load another bundle from the folders of the configured ones, and serve it once it is warmed up.
 
-    Translations continue meanwhile. A bundle that cannot be served changes nothing. If a model loaded before
-    translates a pair too, that model keeps it.
+    Translations continue meanwhile. A bundle that cannot be served changes nothing. A pair that another model already
+    translates stays with that model.
     """
     log_fields(request.scope)["file"] = body.file
     model = await local_service_of(request).load_model(body.file, body.sha256)
@@ -117,10 +122,10 @@ async def load_model(request: Request, body: Annotated[LoadRequest, Body(openapi
     responses=answers(UNLOAD_ANSWER, Unauthorized, UnknownModel, NotReady),
 )
 async def unload_model(request: Request, name: str) -> UnloadResponse:
-    """Unload a model: its pairs are gone at once, requests that use it finish first, then its memory is released.
+    """Unload a model: new requests cannot use it, running ones finish, then its memory is released.
 
-    Requests that take longer than the time to drain are refused with 503. Without any model left, the service is
-    not ready.
+    Requests that take longer than the drain timeout are refused with 503. If no model is left, the service is not
+    ready.
     """
     log_fields(request.scope)["model"] = name[:200]
     duration_s = await local_service_of(request).unload_model(name)

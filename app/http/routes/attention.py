@@ -1,4 +1,4 @@
-"""``POST /attention``: the weights behind a translation, as JSON, as arrays, or as a picture."""
+"""``POST /attention``: the attention weights of a translation, as JSON, arrays or a picture."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fastapi.responses import Response
 
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable
 from app.http.access import metered, needs
-from app.http.examples import ATTENTION_ANSWER, ATTENTION_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
-from app.http.schemas.answers import AttentionResponse, DetectedBody, search_body
-from app.http.schemas.requests import AttentionRequest
+from app.http.schemas.answers import DetectedBody, search_body
+from app.http.schemas.attention import ATTENTION_ANSWER, AttentionResponse
+from app.http.schemas.requests import ATTENTION_REQUESTS, AttentionRequest
 from app.http.state import service_of, settings_of
-from app.http.stored_terms import stored_terms, translation_request
+from app.http.stored_terms import translation_request
 from app.serving.text_job import AttentionResult
 from app.telemetry.logs import log_fields
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong, TargetTooLong, UnknownHead
@@ -63,7 +63,7 @@ class Selection:
 
 @router.post(
     "/attention",
-    summary="Show what a translation looks at",
+    summary="Attention weights of a translation",
     response_model=AttentionResponse,
     responses=answers(
         ATTENTION_ANSWER,
@@ -87,11 +87,11 @@ async def attention(
 
     `Accept` chooses the form: `application/json`, `application/x-npz` (arrays named `encoder`, `decoder`, `cross`,
     each with its `…_layers` and `…_heads`, besides the lists of tokens and `translation`, and `search` as JSON), or
-    `image/png` (one kind and one layer: the last, unless `layers` names one).
+    `image/png` (one kind and one layer; the last layer unless `layers` names one).
 
     `steps` adds the computation of one head, number by number: in JSON as an object, in npz as arrays named `steps_…`.
 
-    With `source: auto` the sentence's language is detected first; a sentence in the target language has no weights.
+    With `source: auto` the language of the sentence is detected first; a sentence in the target language is refused.
     """
     media_type: str = request.state.media_type
     log_fields(request.scope).update(characters=len(body.text), decoding=body.decoding, answer=media_type)
@@ -99,14 +99,14 @@ async def attention(
     if media_type == PNG:
         _require_one_picture(body)
 
-    content = await metered(request, [body.text], body, lambda: _content(request, body, media_type))
+    async with metered(request, [body.text], body):
+        content = await _content(request, body, media_type)
     return Response(content, media_type=media_type)
 
 
 async def _content(request: Request, body: AttentionRequest, media_type: str) -> bytes:
     """The body of the answer."""
-    found = await stored_terms(request, body, [body.text])
-    job = translation_request(request, body, [body.text], found)
+    job = await translation_request(request, body, [body.text])
     outcome = await service_of(request).attention(job, body.target_text, body.steps_of)
 
     result = outcome.attention
@@ -127,17 +127,17 @@ def _require_one_picture(body: AttentionRequest) -> None:
     """Refuse a request that does not fit one heat map.
 
     Raises:
-        InvalidRequest: More than one kind or layer was asked for, or steps, or the search.
+        InvalidRequest: More than one kind or layer, or steps, or the search is requested.
     """
     problems = []
     if len(body.kinds) > 1:
-        problems.append(FieldProblem("kinds", "a picture shows one kind; ask for one, or for JSON or npz", None, 1))
+        problems.append(FieldProblem("kinds", "a picture shows one kind; request one kind, or JSON or npz", None, 1))
     if body.layers is not None and len(body.layers) > 1:
-        problems.append(FieldProblem("layers", "a picture shows one layer; ask for one, or for JSON or npz", None, 1))
+        problems.append(FieldProblem("layers", "a picture shows one layer; request one layer, or JSON or npz", None, 1))
     if body.steps is not None:
-        problems.append(FieldProblem("steps", "a picture shows weights only; ask for JSON or npz"))
+        problems.append(FieldProblem("steps", "a picture shows only weights; request JSON or npz"))
     if body.return_search:
-        problems.append(FieldProblem("return_search", "a picture shows no search; ask for JSON or npz"))
+        problems.append(FieldProblem("return_search", "a picture does not show the search; request JSON or npz"))
     if problems:
         raise InvalidRequest(problems)
 
@@ -180,10 +180,12 @@ def select(result: Attention, body: AttentionRequest, only_last_layer: bool) -> 
     return selections
 
 
-def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> list[FieldProblem]:
+def _out_of_range(field: str, numbers: Sequence[int], count: int, plural: str) -> list[FieldProblem]:
     """The numbers that name no layer or head."""
     return [
-        FieldProblem(f"{field}[{index}]", f"there are {count} {what}, counted from 0 to {count - 1}", number, count - 1)
+        FieldProblem(
+            f"{field}[{index}]", f"there are {count} {plural}, counted from 0 to {count - 1}", number, count - 1
+        )
         for index, number in enumerate(numbers)
         if number >= count
     ]
@@ -192,13 +194,13 @@ def _out_of_range(field: str, numbers: Sequence[int], count: int, what: str) -> 
 def as_json(outcome: AttentionResult, selections: Sequence[Selection], steps_of: AttentionHead | None = None) -> bytes:
     """The answer as JSON, weights and steps rounded to seven decimals.
 
-    It is written by hand and row by row: one call that serialises all of a large answer, such as FastAPI's, would hold
-    the interpreter's lock, and with it the event loop, until it ends.
+    It is written row by row: a single call that serialises a large answer, such as FastAPI's, would keep the
+    interpreter lock until it ends, and so block the event loop.
 
     Args:
         outcome: Tokens, translation, model and detected language.
         selections: The weights.
-        steps_of: The head whose steps it has, or None.
+        steps_of: The head whose steps are included, or None.
     """
     result, detected = outcome.attention, outcome.detected
     head = {
@@ -233,9 +235,9 @@ def _step(step: Tensor) -> str:
 
 
 def _search(result: Attention) -> dict[str, Any]:
-    """The candidates of the search, if they were asked for, as JSON has them."""
-    found = search_body(result.search)
-    return {} if found is None else {"search": [step.model_dump() for step in found]}
+    """The steps of the search in the form of the JSON answer, if requested."""
+    steps = search_body(result.search)
+    return {} if steps is None else {"search": [step.model_dump() for step in steps]}
 
 
 def _nested(weights: npt.NDArray[np.float64]) -> str:
@@ -246,12 +248,12 @@ def _nested(weights: npt.NDArray[np.float64]) -> str:
 
 
 def as_npz(outcome: AttentionResult, selections: Sequence[Selection], steps_of: AttentionHead | None = None) -> bytes:
-    """The answer as NumPy's archive of arrays; it holds no pickled object.
+    """The answer as NumPy's archive of arrays, without pickled objects.
 
     Args:
         outcome: Tokens, translation and detected language.
         selections: The weights.
-        steps_of: The head whose steps it has, or None.
+        steps_of: The head whose steps are included, or None.
     """
     result = outcome.attention
     arrays: dict[str, npt.NDArray[np.generic]] = {

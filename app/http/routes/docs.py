@@ -22,7 +22,7 @@ router = APIRouter(include_in_schema=False)
 @router.head("/docs")
 @router.get("/docs")
 async def docs() -> Response:
-    """The page; it loads ``openapi.json`` and ``static/`` from beside itself."""
+    """The page; it loads ``openapi.json`` and ``static/`` relative to its own address."""
     return FileResponse(
         STATIC / "docs.html",
         media_type="text/html; charset=utf-8",

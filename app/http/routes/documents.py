@@ -1,11 +1,10 @@
-"""``/documents``: files in, translated files out, in the background."""
+"""``/documents``: documents that are translated in the background."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -30,13 +29,19 @@ from app.errors import (
 )
 from app.http.access import metered_document, needs, owner_of
 from app.http.attachment import attachment
-from app.http.examples import DOCUMENT_ADDED, DOCUMENT_DONE, DOCUMENT_REQUESTS
 from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
 from app.http.json_route import json_route
 from app.http.limits import check_beam
 from app.http.openapi import TRANSLATION_ERRORS, answers
 from app.http.request_body import read_body
-from app.http.schemas.documents import DocumentBody, DocumentRequest, SentencesBody
+from app.http.schemas.documents import (
+    DOCUMENT_ADDED,
+    DOCUMENT_DONE,
+    DOCUMENT_REQUESTS,
+    DocumentBody,
+    DocumentRequest,
+    SentencesBody,
+)
 from app.http.schemas.problems import ProblemBody
 from app.http.state import documents_of, settings_of
 from app.http.stored_terms import stored_terms
@@ -51,10 +56,10 @@ _TEXT_FIELDS = frozenset({"source", "target", "decoding", "scoring", "formality"
 
 
 def _form() -> dict[str, Any]:
-    """The form in OpenAPI's words: FastAPI knows only forms that it reads itself."""
+    """The form in the OpenAPI document: FastAPI describes only forms that it reads itself."""
     schema = DocumentRequest.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
-    file = {"type": "string", "format": "binary", "description": "The file; the ending of its name says what it is."}
+    file = {"type": "string", "format": "binary", "description": "The file; the ending of its name decides its format."}
     schema["properties"] = {"file": file, **schema["properties"]}
     schema["required"] = ["file"]
     return {"required": True, "content": {MEDIA_TYPE: {"schema": schema, "examples": DOCUMENT_REQUESTS}}}
@@ -83,12 +88,12 @@ def _form() -> dict[str, Any]:
     openapi_extra={"requestBody": _form()},
 )
 async def add_document(request: Request) -> DocumentBody:
-    """Take a document in, which is then translated in the background, one document at a time.
+    """Accept a document and translate it in the background, one document at a time.
 
     The file is `.txt`, `.md`, `.html`, `.srt`, `.vtt`, `.po`, `.xliff`, `.json`, `.csv`, `.docx`, `.odt`, `.pptx` or
-    `.epub`. Only its text is translated: formatting, code, links, times and names of keys stay. Other requests go
-    before documents. Numbers and lists in fields of the form are written as in JSON. With `source: auto` the language
-    is detected once, from the beginning of the document.
+    `.epub`. Only its text is translated: formatting, code, links, times and names of keys stay. Other requests have
+    priority over documents. Numbers and lists in fields of the form are written as in JSON. With `source: auto` the
+    language is detected once, from the beginning of the document.
     """
     settings = settings_of(request)
     form = await read_file_form(request, settings.max_document_bytes)
@@ -101,37 +106,39 @@ async def add_document(request: Request) -> DocumentBody:
     async def terms(texts: Sequence[str]) -> Glossary:
         return (await stored_terms(request, body, texts)).terms
 
-    add = partial(
-        documents_of(request).add,
-        form.content,
-        form.filename,
-        body.source,
-        body.target,
-        body.options(),
-        terms=terms if isinstance(body.glossary, str) else None,
-    )
-    return document_body(await metered_document(request, (form, body), form.content, add))
+    options = body.options()
+    async with metered_document(request, (form, body), form.content) as sender:
+        document = await documents_of(request).add(
+            form.content,
+            form.filename,
+            body.source,
+            body.target,
+            options,
+            sender,
+            terms=terms if isinstance(body.glossary, str) else None,
+        )
+    return document_body(document)
 
 
-def _refuse_steering(sent: Sequence[tuple[str, str]]) -> None:
-    """Refuse the fields of ``/translate`` that are for one sentence.
+def _refuse_steering(fields: Sequence[tuple[str, str]]) -> None:
+    """Refuse the fields of ``/translate`` that need a single sentence.
 
     Raises:
         InvalidRequest: The form has one of them.
     """
-    reason = "is for one text of a single sentence; send that to /translate"
-    problems = [FieldProblem(name, reason) for name, value in sent if name in STEERING_OPTIONS and value]
+    reason = "needs one text of a single sentence; send it to /translate"
+    problems = [FieldProblem(name, reason) for name, value in fields if name in STEERING_OPTIONS and value]
     if problems:
         raise InvalidRequest(problems)
 
 
 @router.get(
     "/documents/{id}",
-    summary="How far a document is",
+    summary="The status of a document",
     responses=answers(DOCUMENT_DONE, DocumentNotFound, StorageUnavailable),
 )
 async def document(request: Request, id: str) -> DocumentBody:
-    """The status of a document. Sentences are counted when its translation begins."""
+    """The status of a document. Its sentences are counted when its translation begins."""
     return document_body(await documents_of(request).get(id, owner_of(request)))
 
 
@@ -153,14 +160,13 @@ async def document(request: Request, id: str) -> DocumentBody:
 async def document_result(request: Request, id: str, partial: bool = False) -> Response:
     """The translated file, in the format of the source.
 
-    With `partial` a document that is not done, has failed or was cancelled is answered, too: translated as far as it
-    has come, the rest as in the source.
+    With `partial`, also of a document that is not done, has failed or was cancelled: the rest is as in the source.
     """
     if partial:
-        await read_body(request, settings_of(request).max_body_bytes)  # from now on, a client that leaves is noticed
+        await read_body(request, settings_of(request).max_body_bytes)  # from now on, a disconnect is noticed
     result = await documents_of(request).result(id, partial, owner_of(request))
     log_fields(request.scope)["bytes"] = len(result.content)
-    plain = _NOT_PLAIN.sub("_", result.filename)  # for clients that do not know the other form
+    plain = _NOT_PLAIN.sub("_", result.filename)  # for clients without support for filename*
     return Response(result.content, media_type=result.media_type, headers=attachment(result.filename, plain))
 
 
@@ -172,14 +178,14 @@ async def document_result(request: Request, id: str, partial: bool = False) -> R
 async def delete_document(request: Request, id: str) -> DocumentBody:
     """Cancel a document that is waiting or being translated.
 
-    What is translated of it can still be fetched with `partial`. A document that is done, has failed or is cancelled
-    is deleted; the answer is what it was.
+    The translated part can still be downloaded with `partial`. A document that is done, has failed or is cancelled is
+    deleted; the answer is its last status.
     """
     return document_body(await documents_of(request).cancel(id, owner_of(request)))
 
 
 def document_body(document: Document) -> DocumentBody:
-    """A document as clients see it.
+    """The description of a document for clients.
 
     Args:
         document: The document.

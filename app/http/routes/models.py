@@ -1,4 +1,4 @@
-"""``GET /models``: the loaded models, and what may be asked of them."""
+"""``GET /models``: the loaded models and their limits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from fastapi import APIRouter, Request
 
 from app.errors import NotReady
 from app.http.access import needs
-from app.http.examples import MODELS_ANSWER
 from app.http.json_route import json_route
 from app.http.openapi import answers
-from app.http.schemas.answers import CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse
+from app.http.schemas.models import MODELS_ANSWER, CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse
 from app.http.state import service_of, settings_of
 from app.models.registry import ServedModel
 from app.settings import Settings
@@ -22,7 +21,7 @@ router = APIRouter(tags=["translation"], route_class=json_route(needs(None)))
 async def models(request: Request) -> ModelsResponse:
     """The loaded models: languages, limits, licence and attribution, and a card with their quality.
 
-    If several models translate a pair, the first of them does.
+    If several models have the same pair, the first one translates it.
     """
     service = service_of(request)
     if not service.models and service.state != "empty":
@@ -35,7 +34,7 @@ def model_body(model: ServedModel, settings: Settings) -> ModelBody:
 
     Args:
         model: The model.
-        settings: What requests may ask for.
+        settings: The limits of requests.
     """
     manifest = model.manifest
     return ModelBody(

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Scope
 PAGE = Path(__file__).resolve().parent.parent / "page"
 """The folder of the page's files, served under ``/page``."""
 
-# The browser enforces that nothing is loaded from another host, that no script stands in the page itself and that no
-# text is parsed as HTML. Pictures of attention are made by the page (blob, data).
+# The browser enforces that nothing is loaded from another host, that the page has no inline script and that no
+# text is parsed as HTML. The page makes pictures of attention itself (blob, data).
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
@@ -27,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 @router.head("/")
 @router.get("/")
 async def page() -> Response:
-    """The page; it loads its files and asks the routes from beside itself."""
+    """The page; it loads its files and calls the routes relative to its own address."""
     return FileResponse(
         PAGE / "index.html",
         media_type="text/html; charset=utf-8",
@@ -40,7 +40,7 @@ async def page() -> Response:
 
 
 class _PageFiles(StaticFiles):
-    """The files of the page. A browser asks whether its copy is the newest: files of two versions must not meet."""
+    """The files of the page. Browsers check for newer versions: files of two versions must not be mixed."""
 
     def file_response(
         self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200

@@ -11,11 +11,15 @@ from fastapi import APIRouter, Body, Request
 from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable, problem_for
 from app.http.access import metered, needs
 from app.http.event_stream import EVENT_STREAM, NDJSON, Event, EventStream, as_stream, begin
-from app.http.examples import TRANSLATE_ANSWER, TRANSLATE_EVENTS, TRANSLATE_REQUESTS
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_translate_limits
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
-from app.http.schemas.answers import (
+from app.http.schemas.answers import search_body
+from app.http.schemas.problems import ProblemBody
+from app.http.schemas.requests import TRANSLATE_REQUESTS, TranslateRequest
+from app.http.schemas.translation import (
+    TRANSLATE_ANSWER,
+    TRANSLATE_EVENTS,
     DoneEvent,
     ErrorEvent,
     FailedTranslationBody,
@@ -26,13 +30,9 @@ from app.http.schemas.answers import (
     TranslationBody,
     TranslationEvent,
     UsageBody,
-    search_body,
 )
-from app.http.schemas.problems import ProblemBody
-from app.http.schemas.requests import TranslateRequest
 from app.http.state import service_of, settings_of
-from app.http.stored_terms import stored_terms, translation_request
-from app.serving.request import TranslationRequest
+from app.http.stored_terms import translation_request
 from app.serving.text_job import TextResult, TranslateResult
 from app.serving.text_translation import StreamedSentence, StreamedText
 from app.telemetry.logs import log_fields
@@ -70,48 +70,38 @@ async def translate(
 ) -> TranslateResponse | EventStream:
     """Translate one text or a list of texts.
 
-    Texts may have many sentences: they are split, and everything between the sentences (line breaks, indentation,
-    blank lines) comes back as it was. Nothing is cut: a sentence that is too long for the model is split further.
-    A text that fails has an `error` at its position in `translations` and the others are answered; if there is only
-    one text, its error is the answer.
+    Texts are split into sentences, and everything between the sentences (line breaks, indentation, blank lines) comes
+    back unchanged. Nothing is cut: a sentence that is too long for the model is split further. A text that fails has an
+    `error` at its position in `translations`, and the others are answered; the error of a single text is the answer.
 
-    With `source: auto` the language of each text is detected separately, among the languages loaded, from its first
-    few thousand characters; `detected` names it. A text without letters, and one that is in the target language
-    already, comes back unchanged. A text whose language cannot be detected, or is not translated into the target,
-    fails alone. `target` is optional if the language leaves a single pair.
+    With `source: auto` the language of each text is detected separately, among the loaded languages, from its first
+    few thousand characters; `detected` names it. A text without letters, or already in the target language, comes back
+    unchanged. A text fails alone if its language cannot be detected or is not translated into the target. `target` is
+    optional if the language leaves a single pair.
 
-    With `target_prefix` the translation of a single sentence begins with that text, and so do its alternatives; with
-    `return_search` the answer shows what the search considered. A text that would come back unchanged is refused then.
+    With `target_prefix` the translation of a single sentence and its alternatives begin with that text; with
+    `return_search` the answer has the steps of the search. Either refuses a text that would come back unchanged.
 
-    `Accept: application/x-ndjson` or `text/event-stream` streams the answer: an event `sentence` when a sentence is
-    finished (in order within a text), `translation` with the whole entry when a text is, `error` instead if it failed,
-    and `done` at the end. A client that leaves stops the work.
+    `Accept: application/x-ndjson` or `text/event-stream` streams the answer: an event `sentence` for each
+    finished sentence (in order within a text), `translation` with the complete entry for each finished text, or `error`
+    if it failed, and `done` at the end. The work stops if the client disconnects.
     """
     texts = body.texts
     log_fields(request.scope).update(texts=len(texts), characters=sum(map(len, texts)), decoding=body.decoding)
     check_translate_limits(body, settings_of(request))
     _require_one_text(body)
 
-    async def job() -> TranslationRequest:
-        return translation_request(request, body, texts, await stored_terms(request, body, texts))
-
     media_type: str = request.state.media_type
-    if media_type != "application/json":
-
-        async def streamed() -> EventStream:
-            elements = service_of(request).stream(await job())
-            return await begin(_events(request, elements), media_type)
-
-        return await metered(request, texts, body, streamed)
-
-    async def translated() -> TranslateResult:
-        outcome = await service_of(request).translate(await job())
+    async with metered(request, texts, body) as charge:
+        job = await translation_request(request, body, texts)
+        if media_type != "application/json":
+            return await begin(_events(request, service_of(request).stream(job)), media_type)
+        outcome = await service_of(request).translate(job)
         if len(texts) == 1 and isinstance(outcome.results[0], Exception):
             _summary(request, outcome)
             raise outcome.results[0]
-        return outcome
-
-    outcome = await metered(request, texts, body, translated, lambda outcome: _num_answered(texts, outcome))
+        if charge is not None:
+            charge.characters = _num_answered(texts, outcome)
     usage, timings = _summary(request, outcome)
     return TranslateResponse(
         translations=[_entry(text) for text in outcome.texts],
@@ -124,23 +114,23 @@ async def translate(
 def _num_answered(texts: Sequence[str], outcome: TranslateResult) -> int:
     """Characters of the texts that did not fail."""
     return sum(
-        len(text) for text, found in zip(texts, outcome.results, strict=True) if not isinstance(found, Exception)
+        len(text) for text, result in zip(texts, outcome.results, strict=True) if not isinstance(result, Exception)
     )
 
 
 def _require_one_text(body: TranslateRequest) -> None:
-    """Refuse several texts with a field that is for one.
+    """Refuse several texts with a field that needs one text.
 
     Raises:
-        InvalidRequest: There is not one text.
+        InvalidRequest: There are several texts.
     """
     if body.steering and len(body.texts) != 1:
-        reason = f"holds {len(body.texts)} texts; with {' and '.join(body.steering)} there must be one"
+        reason = f"has {len(body.texts)} texts; with {' and '.join(body.steering)} it must have one"
         raise InvalidRequest([FieldProblem("text", reason, None, 1)])
 
 
 def _summary(request: Request, outcome: TranslateResult) -> tuple[UsageBody, TimingsBody]:
-    """What a request took, which is logged, too."""
+    """Tokens and durations of a request, which are also logged."""
     timings = TimingsBody(
         queue=round(outcome.queue_ms, 3), decode=round(outcome.decode_ms, 3), total=round(outcome.total_ms, 3)
     )
@@ -156,29 +146,29 @@ def _summary(request: Request, outcome: TranslateResult) -> tuple[UsageBody, Tim
 
 
 async def _events(
-    request: Request, found: AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]
+    request: Request, elements: AsyncGenerator[StreamedSentence | StreamedText | TranslateResult, None]
 ) -> AsyncGenerator[Event, None]:
     """The events of a streamed answer."""
-    async with aclosing(found):
-        async for one in found:
-            if isinstance(one, StreamedSentence):
-                yield "sentence", _sentence_event(one)
-            elif isinstance(one, TranslateResult):
-                usage, timings = _summary(request, one)
-                yield "done", DoneEvent(model=one.model, usage=usage, timings_ms=timings)
+    async with aclosing(elements):
+        async for element in elements:
+            if isinstance(element, StreamedSentence):
+                yield "sentence", _sentence_event(element)
+            elif isinstance(element, TranslateResult):
+                usage, timings = _summary(request, element)
+                yield "done", DoneEvent(model=element.model, usage=usage, timings_ms=timings)
             else:
-                entry = _entry(one.result)
+                entry = _entry(element.result)
                 if isinstance(entry, FailedTranslationBody):
-                    yield "error", ErrorEvent(**entry.error.model_dump(), text=one.text)
+                    yield "error", ErrorEvent(**entry.error.model_dump(), text=element.text)
                 else:
-                    yield "translation", TranslationEvent(text=one.text, translation=entry)
+                    yield "translation", TranslationEvent(text=element.text, translation=entry)
 
 
-def _sentence_event(one: StreamedSentence) -> SentenceEvent:
-    translated = one.translated
+def _sentence_event(sentence: StreamedSentence) -> SentenceEvent:
+    translated = sentence.translated
     return SentenceEvent(
-        text=one.text,
-        sentence=one.index,
+        text=sentence.text,
+        sentence=sentence.index,
         source=translated.source,
         translation=translated.text,
         finish_reason=translated.finish_reason,

@@ -1,1 +1,1 @@
-"""The JSON contract of the native routes: what a request may hold and what an answer holds."""
+"""The JSON contract of the native routes: request bodies, answers and examples."""

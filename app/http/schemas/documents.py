@@ -1,39 +1,36 @@
-"""Bodies of the routes for documents."""
+"""Bodies of ``/documents``, and examples."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from app.http.schemas.answers import AnswerBody, is_none
 from app.http.schemas.problems import ProblemBody
-from app.http.schemas.requests import DecodingFields
+from app.http.schemas.requests import DecodingFields, request_examples
 
 
 class DocumentRequest(DecodingFields):
-    """How to translate a document; the fields of the form beside the file."""
+    """How to translate a document: the fields of the form, without the file."""
 
 
-class SentencesBody(BaseModel):
-    """How far a document is translated."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+class SentencesBody(AnswerBody):
+    """The progress of a document."""
 
     done: int
-    """Sentences that are translated."""
+    """Translated sentences."""
 
     total: int | None
-    """All its sentences; null before they are counted, when its translation begins."""
+    """All its sentences; null until its translation begins."""
 
 
-class DocumentBody(BaseModel):
-    """A document, and how far it is translated."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+class DocumentBody(AnswerBody):
+    """A document and its progress."""
 
     id: str
-    """Its id, with which everybody can get and delete it."""
+    """Its id; without keys, anyone who knows it can get and delete the document."""
 
     status: Literal["queued", "running", "done", "failed", "cancelled"]
     """`queued` until documents before it are done; `failed` with a `problem`."""
@@ -42,17 +39,52 @@ class DocumentBody(BaseModel):
     """The name of the file."""
 
     sentences: SentencesBody
-    """How far it is translated."""
+    """Its progress."""
 
     seconds_left: float | None
-    """Seconds until it is done, from its speed so far; null if that is not known."""
+    """Estimated seconds until it is done; null if unknown."""
 
     expires_at: datetime
-    """When it will be deleted, result included."""
+    """When it and its result will be deleted."""
 
     untranslated: int = Field(default=0, exclude_if=lambda number: number == 0)
-    """Sentences done that could not be translated, for example because a model failed on them, and that stay as in the
-    source; absent if there are none."""
+    """Processed sentences that could not be translated, for example because a model failed, and remain in the source
+    language; absent if there are none."""
 
-    problem: ProblemBody | None = Field(default=None, exclude_if=lambda problem: problem is None)
-    """Why it failed; absent unless it has."""
+    problem: ProblemBody | None = Field(default=None, exclude_if=is_none)
+    """Why it failed; absent unless it failed."""
+
+
+DOCUMENT_REQUESTS = request_examples(
+    {
+        "a text file": {"file": "Good morning.\n", "source": "en", "target": "de"},
+        "fast, with a glossary": {
+            "file": "The house is old.\n",
+            "source": "en",
+            "target": "de",
+            "decoding": "greedy",
+            "glossary": '[{"source": "house", "target": "Gebäude"}]',
+        },
+    }
+)
+"""Fields of forms; the file is sent as ``document.txt``."""
+
+DOCUMENT_ID = "0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4"
+
+DOCUMENT_ADDED = DocumentBody(
+    id=DOCUMENT_ID,
+    status="queued",
+    filename="document.txt",
+    sentences=SentencesBody(done=0, total=None),
+    seconds_left=None,
+    expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+)
+
+DOCUMENT_DONE = DocumentBody(
+    id=DOCUMENT_ID,
+    status="done",
+    filename="document.txt",
+    sentences=SentencesBody(done=1, total=1),
+    seconds_left=None,
+    expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class FieldProblemBody(BaseModel):
-    """One field that was refused."""
+    """A refused field."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
@@ -16,13 +16,13 @@ class FieldProblemBody(BaseModel):
     """Its path: `beam_size`, or `text[2]` for the third text."""
 
     message: str
-    """What is wrong and what would be right."""
+    """What is wrong, and what is valid."""
 
     value: Any = None
-    """The value sent, if it is short enough to repeat."""
+    """The value sent, if it is short."""
 
     bound: Any = None
-    """The bound it exceeds, if there is one."""
+    """The bound that it exceeds, if any."""
 
 
 class ProblemBody(BaseModel):
@@ -31,23 +31,23 @@ class ProblemBody(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: str = "about:blank"
-    """URI of the kind of problem; always `about:blank`, the kind is `code`."""
+    """Always `about:blank`; `code` identifies the kind of problem."""
 
     title: str
-    """The kind of problem, for people."""
+    """The kind of problem, for humans."""
 
     status: int
     """The HTTP status."""
 
     code: str
-    """The kind of problem, for programs: it does not change between versions."""
+    """The kind of problem, for programs; stable across versions."""
 
     detail: str | None = None
-    """What happened this time, with the value given, the bound and what to do about it."""
+    """What happened, with the value, the bound and what to do about it."""
 
 
 class InvalidRequestBody(ProblemBody):
-    """A request with fields that cannot be served, each of them listed."""
+    """A request with invalid fields, which are listed."""
 
     errors: list[FieldProblemBody] = []
-    """The fields refused."""
+    """The refused fields."""

@@ -1,7 +1,7 @@
-"""Request bodies.
+"""Request bodies, and examples.
 
-An unknown field is refused, so that a misspelt one is noticed. Bounds that an operator may set are not declared
-here: they are fields of :mod:`app.settings`, :mod:`app.http.limits` checks them, and the OpenAPI document shows them.
+An unknown field is refused, so that a misspelt one is noticed. Bounds that the operator sets are not declared here:
+they are fields of :mod:`app.settings`, :mod:`app.http.limits` checks them, and the OpenAPI document shows them.
 """
 
 from __future__ import annotations
@@ -9,117 +9,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache, lru_cache
-from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from fastapi.openapi.models import Example
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
-from app.errors import MAX_PROBLEMS, LimitExceeded
+from app.http.schemas.fields import (
+    Language,
+    PartOfBody,
+    Pattern,
+    RequestBody,
+    Source,
+    TagName,
+    Term,
+    Text,
+    measured,
+    measured_texts,
+    without_outer_space,
+)
 from model.decoding.options import MAX_BEAM_SIZE, Scoring
 from model.network.heads import AttentionHead, AttentionKind
-from model.process.files import is_digest
 from model.text.glossary import Glossary, GlossaryTerm
-from model.text.protection import MAX_PATTERN_CHARACTERS, MAX_PATTERNS
+from model.text.protection import MAX_PATTERNS
 from model.translation.options import (
     MAX_PREFIX_CHARACTERS,
     MAX_TAGS,
-    MAX_TERM_CHARACTERS,
     MAX_TERMS,
     STEERING_OPTIONS,
     Formality,
     TextFormat,
     TranslationOptions,
 )
-
-MAX_TEXTS = "max_texts"
-"""In the context of a validation: most texts in one request."""
-
-
-def measured(max_length: int) -> BeforeValidator:
-    """Measures a list before its elements are looked at: what pydantic notes of wrong ones takes time and memory.
-
-    Args:
-        max_length: Most elements.
-    """
-
-    def measure(values: Any) -> Any:
-        if isinstance(values, list | tuple) and len(values) > max_length:
-            raise PydanticKnownError(
-                "too_long", {"field_type": "List", "max_length": max_length, "actual_length": len(values)}
-            )
-        return values
-
-    return BeforeValidator(measure)
-
-
-def measured_texts(texts: Any, info: ValidationInfo) -> Any:
-    """A list of texts, measured, and without those behind as many wrong ones as an answer names.
-
-    Args:
-        texts: The list; anything else is returned as it is.
-        info: Its context says how many there may be.
-
-    Raises:
-        LimitExceeded: There are more.
-    """
-    if not isinstance(texts, list):
-        return texts
-    bound = (info.context or {}).get(MAX_TEXTS)
-    if bound is not None and len(texts) > bound:
-        raise LimitExceeded("text", len(texts), bound, "texts in one request")
-    wrong = (number for number, text in enumerate(texts) if not isinstance(text, str) or "\0" in text)
-    last = next(islice(wrong, MAX_PROBLEMS - 1, None), None)
-    return texts if last is None else texts[: last + 1]
-
-
-def without_most_unknown(values: Mapping[str, Any], schema: type[BaseModel]) -> dict[str, Any]:
-    """Fields without most of those that are unknown: each would become an error, which takes time and memory.
-
-    Args:
-        values: The fields.
-        schema: The model that knows the others.
-    """
-    known = schema.model_fields
-    if len(values) <= len(known) + MAX_PROBLEMS:
-        return dict(values)
-    unknown = islice((name for name in values if name not in known), MAX_PROBLEMS)
-    return {name: values[name] for name in (*known, *unknown) if name in values}
-
-
-def _without_nul(text: str) -> str:
-    position = text.find("\0")
-    if position >= 0:
-        raise PydanticCustomError("nul_character", "holds the NUL character at {position}", {"position": position})
-    return text
-
-
-def _trimmed(text: str) -> str:
-    if text != text.strip() or len(text.splitlines()) > 1:
-        raise PydanticCustomError("whitespace", "must have no whitespace at its ends and no line break")
-    return _without_nul(text)
-
-
-def _without_outer_space(text: str) -> str:
-    if text != text.strip():
-        raise PydanticCustomError("outer_space", "has whitespace at its ends; leave it out, the model writes its own")
-    return _without_nul(text)
-
-
-def _digest(value: str) -> str:
-    if not is_digest(value):
-        raise PydanticCustomError("digest", "must be 64 hexadecimal digits")
-    return value
 
 
 def _text_or_texts(value: Any) -> str | None:
@@ -143,46 +63,7 @@ def _id_or_terms(value: Any) -> str | None:
     return "id" if isinstance(value, str) else "terms" if isinstance(value, list | tuple) else None
 
 
-Text = Annotated[str, AfterValidator(_without_nul)]
-"""A text to translate: any Unicode except the NUL character."""
-
-MAX_LANGUAGE_CHARACTERS = 35
-
-LANGUAGE_PATTERN = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*$"
-
-Language = Annotated[str, Field(min_length=2, max_length=MAX_LANGUAGE_CHARACTERS, pattern=LANGUAGE_PATTERN)]
-"""A language code such as ``en``, ``EN`` or ``en-US``; the loaded models decide which ones are served."""
-
-
-Source = Annotated[
-    str, Field(min_length=2, max_length=35, pattern=r"^([Aa][Uu][Tt][Oo]|[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*)$")
-]
-"""A language code, or ``auto``."""
-
-
-Term = Annotated[str, Field(min_length=1, max_length=MAX_TERM_CHARACTERS), AfterValidator(_trimmed)]
-"""One side of a glossary term."""
-
-
-TagName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s<>/\"'=]+$")]
-"""The name of an element."""
-
-Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARACTERS), AfterValidator(_without_nul)]
-"""A regular expression."""
-
-
-class _RequestBody(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
-
-
-class _PartOfBody(_RequestBody):
-    @model_validator(mode="before")
-    @classmethod
-    def _without_most_unknown(cls, values: Any) -> Any:
-        return without_most_unknown(values, cls) if isinstance(values, dict) else values
-
-
-class GlossaryTermBody(_PartOfBody):
+class GlossaryTermBody(PartOfBody):
     """A term and how to translate it."""
 
     source: Term
@@ -192,12 +73,12 @@ class GlossaryTermBody(_PartOfBody):
     """Its translation."""
 
 
-class DecodingFields(_RequestBody):
-    """How one sentence is decoded; the names are those of :class:`model.translation.options.TranslationOptions`."""
+class DecodingFields(RequestBody):
+    """How sentences are decoded; the names are those of :class:`model.translation.options.TranslationOptions`."""
 
     source: Source | None = None
     """Language of the text. Optional if `target` leaves a single pair. `auto` detects it for each text, among the
-    languages loaded; the language of a short text is sometimes detected wrongly."""
+    loaded languages; the language of a short text is sometimes detected wrongly."""
 
     target: Language | None = None
     """Language of the translation. Optional if `source` leaves a single pair."""
@@ -209,8 +90,8 @@ class DecodingFields(_RequestBody):
     """Hypotheses kept per sentence; greedy decoding ignores it."""
 
     length_penalty: float | None = Field(None, ge=0.0, le=10.0)
-    """How much length counts: 0 compares sums of log-probabilities and favours short answers, 1 compares means; the
-    formula is that of `scoring`. Null for the model's own, which is 1 for the models that ship."""
+    """How much length counts: 0 compares sums of log-probabilities and favours short translations, 1 compares means,
+    by the formula of `scoring`. Null for the model's own, which is 1 for the shipped models."""
 
     min_new_tokens: int = Field(0, ge=0, le=100_000)
     """A sentence may not end before this many tokens."""
@@ -223,14 +104,14 @@ class DecodingFields(_RequestBody):
     own choice."""
 
     scoring: Scoring | None = None
-    """Rules that compare hypotheses and end a search: `hf` (transformers), `ct2` (CTranslate2), `marian`, or `wu` (Wu
-    et al. 2016); null for the model's own."""
+    """The rules that compare hypotheses and end a search: `hf` (transformers), `ct2` (CTranslate2), `marian`, or `wu`
+    (Wu et al. 2016); null for the model's own."""
 
     no_repeat_ngram_size: int = Field(0, ge=0, le=1000)
-    """A guard against repetition loops: no sequence of this many tokens occurs twice in one sentence; 0 for none."""
+    """Guard against repetition loops: no sequence of this many tokens occurs twice in a sentence; 0 for no guard."""
 
     formality: Formality | None = None
-    """The form of address of the translation, for models that know one in the target language (`capabilities` of
+    """The form of address of the translation, for models that support it in the target language (`capabilities` of
     `GET /models`). Null leaves it to the model."""
 
     glossary: Annotated[
@@ -246,10 +127,10 @@ class DecodingFields(_RequestBody):
         ),
     ] = None
     """Terms and how to translate them, or the id of a stored glossary (`/v2/glossaries`), which needs `source` and
-    `target` unless it has one language pair. A term in lower case is found in any case, one with a capital as it is
-    written and in capitals; common endings are allowed (`house` finds `houses`). Models that were trained for it (see
-    `capabilities` of `GET /models`) inflect the terms; with others a term replaces what the model wrote, in the form
-    given here. The answer says what became of each term."""
+    `target` unless it has one language pair. A term in lower case matches any case, one with a capital only
+    as written and in capitals; common endings are allowed (`house` matches `houses`). Models trained with terms
+    (`capabilities` of `GET /models`) inflect them; with other models a term replaces what the model wrote, in the form
+    given here. The answer reports the use of each term."""
 
     protect: Annotated[
         Annotated[Literal["auto", "none"], Tag("word")]
@@ -264,18 +145,18 @@ class DecodingFields(_RequestBody):
     ] = "auto"
     """Spans that come back unchanged, exactly once. `auto`: URLs, e-mail addresses, placeholders such as `{name}` and
     `%s`, tags, `@user`, `#tag`, `:emoji:`, emoji, file paths, version numbers, code in backticks. `none`: none of
-    these. A list of patterns (RE2's syntax) replaces the default unless it holds `"auto"`. Words in characters that the
-    model does not know are protected, too."""
+    these. A list of patterns (RE2's syntax) replaces the default unless it contains `"auto"`. Words with characters
+    that the model does not know are always protected."""
 
     def options(self, stored: Glossary = ()) -> TranslationOptions:
-        """The decoding options requested; an option without a field keeps its default.
+        """The requested decoding options; an option without a field keeps its default.
 
         Args:
             stored: The terms of a stored glossary, if ``glossary`` is an id.
 
         Raises:
-            InvalidOptions: They contradict each other.
-            InvalidPattern: A pattern of ``protect`` is wrong.
+            InvalidOptions: The options contradict each other.
+            InvalidPattern: A pattern of ``protect`` is invalid.
         """
         values = {name: getattr(self, name) for name in _option_names(type(self))}
         values["protect"] = self.protect if isinstance(self.protect, str) else tuple(self.protect)
@@ -285,7 +166,7 @@ class DecodingFields(_RequestBody):
             values.pop("target_prefix", None)
         terms = self.glossary if isinstance(self.glossary, list) else ()
         values["glossary"] = stored or tuple(GlossaryTerm(term.source, term.target) for term in terms)
-        # Most requests ask for the same few; what may be large is not kept.
+        # Most requests have the same few options; those that may be large are not cached.
         is_small = not values["glossary"] and isinstance(self.protect, str)
         return _checked_options(**values) if is_small else TranslationOptions(**values)
 
@@ -300,21 +181,21 @@ def _option_names(schema: type[BaseModel]) -> tuple[str, ...]:
 
 
 class SteeringFields(DecodingFields):
-    """What is for one text of a single sentence."""
+    """Fields that need one text of a single sentence."""
 
     target_prefix: (
-        Annotated[str, Field(max_length=MAX_PREFIX_CHARACTERS), AfterValidator(_without_outer_space)] | None
+        Annotated[str, Field(max_length=MAX_PREFIX_CHARACTERS), AfterValidator(without_outer_space)] | None
     ) = None
-    """What the translation begins with, character for character; the model continues it, also in the middle of a word.
+    """The beginning of the translation, character for character; the model continues it, even in the middle of a word.
     It needs one text of a single sentence, in `format` `text`. Null or empty leaves the beginning to the model."""
 
     return_search: bool = False
-    """Whether the answer carries every token that the search considered, step by step. It needs one text of a single
+    """Whether the answer has every token that the search considered, step by step. It needs one text of a single
     sentence, in `format` `text`."""
 
     @property
     def steering(self) -> list[str]:
-        """The names of these fields that are used."""
+        """The names of those fields that are set."""
         return [name for name in STEERING_OPTIONS if getattr(self, name)]
 
 
@@ -330,28 +211,28 @@ class TranslateRequest(SteeringFields):
             custom_error_message="must be a string or a list of strings",
         ),
     ]
-    """One text or a list of texts, of any length within the service's limits; line breaks and spacing are kept."""
+    """One text or a list of texts, within the service's limits; line breaks and spacing are kept."""
 
     format: TextFormat = "text"
-    """What the texts are written in. Of `html` and `xml` only the text is translated (in HTML also `alt`, `title`,
-    `placeholder` and `aria-label`): everything else comes back byte for byte, and inline elements go around the words
+    """The format of the texts. In `html` and `xml` only the text is translated (in HTML also `alt`, `title`,
+    `placeholder` and `aria-label`). Everything else comes back byte for byte, and inline elements enclose the words
     that they belong to. `script`, `style`, `code`, `pre`, `translate="no"` and `class="notranslate"` are left alone."""
 
-    ignore_tags: Annotated[list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS)] = []
+    ignore_tags: Annotated[list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS)] = Field([])
     """Names of further elements whose content is not translated."""
 
     num_hypotheses: int = Field(1, ge=1, le=MAX_BEAM_SIZE)
     """Best hypotheses returned, at most `beam_size`: the first is `text`, the others are `alternatives`."""
 
     return_scores: bool = False
-    """Whether translations and alternatives carry their score."""
+    """Whether translations and alternatives have their scores."""
 
     return_alignment: bool = False
-    """Whether translations carry the links between characters of the source and of the translation."""
+    """Whether translations have the links between characters of the source and of the translation."""
 
     return_confidence: bool = False
-    """Whether translations carry how sure the model is: of the text, of each word, and which source words it may have
-    left out."""
+    """Whether translations have the model's confidence in the text and in each word, and the source words that it may
+    have left out."""
 
     @property
     def texts(self) -> list[str]:
@@ -359,11 +240,11 @@ class TranslateRequest(SteeringFields):
         return [self.text] if isinstance(self.text, str) else self.text
 
 
-class HeadBody(_PartOfBody):
+class HeadBody(PartOfBody):
     """One attention head."""
 
     kind: AttentionKind
-    """Which attention."""
+    """The kind of attention."""
 
     layer: int = Field(ge=0)
     """The layer, counted from 0."""
@@ -377,29 +258,29 @@ Number = Annotated[int, Field(ge=0)]
 
 
 class AttentionRequest(SteeringFields):
-    """One sentence, and which of its attention weights to return."""
+    """A sentence, and the attention weights to return."""
 
     text: Text
     """One sentence."""
 
     target_text: Text | None = None
-    """A translation to use instead of the model's own; it goes with neither `target_prefix` nor `return_search`."""
+    """A translation to use instead of the model's own; not together with `target_prefix` or `return_search`."""
 
-    kinds: Annotated[list[AttentionKind], Field(min_length=1, max_length=3), measured(3)] = ["cross"]
-    """Which attention: `encoder` (source to source), `decoder` (target to target), `cross` (target to source)."""
+    kinds: Annotated[list[AttentionKind], Field(min_length=1, max_length=3), measured(3)] = Field(["cross"])
+    """Kinds of attention: `encoder` (source to source), `decoder` (target to target), `cross` (target to source)."""
 
     layers: Annotated[list[Number], Field(min_length=1, max_length=1000), measured(1000)] | None = None
-    """Layers, counted from 0; null for all of them."""
+    """Layers, counted from 0; null for all."""
 
     heads: Annotated[list[Number], Field(min_length=1, max_length=1000), measured(1000)] | None = None
-    """Heads, counted from 0; null for all of them."""
+    """Heads, counted from 0; null for all."""
 
     average_heads: bool = False
-    """Whether the heads chosen are averaged into one."""
+    """Whether the chosen heads are averaged into one."""
 
     steps: HeadBody | None = None
-    """A head whose computation is returned step by step: queries, keys, scores, softmax, residual sum and norm. Not for
-    pictures."""
+    """A head whose computation is returned step by step: queries, keys, scores, softmax, residual sum and norm. Not
+    available as a picture."""
 
     @property
     def steps_of(self) -> AttentionHead | None:
@@ -407,11 +288,88 @@ class AttentionRequest(SteeringFields):
         return None if self.steps is None else AttentionHead(**dict(self.steps))
 
 
-class LoadRequest(_RequestBody):
-    """A bundle to load."""
+def request_examples(bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Example]:
+    """Examples of bodies, by title, in OpenAPI's form."""
+    return {name: Example(summary=name, value=body) for name, body in bodies.items()}
 
-    file: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_without_nul)]
-    """Its path, relative to the folder of the bundles configured; or `auto`, the translator that ships."""
 
-    sha256: Annotated[str, AfterValidator(_digest)] | None = None
-    """SHA-256 it must have; a file with another digest is refused before anything of it runs."""
+TRANSLATE_REQUESTS = request_examples(
+    {
+        "one text": {"text": "Good morning.", "source": "en", "target": "de"},
+        "a list, fast": {
+            "text": ["The cat sleeps.", "It is raining."],
+            "source": "en",
+            "target": "de",
+            "decoding": "greedy",
+        },
+        "three hypotheses with scores": {
+            "text": "Das Haus ist alt.",
+            "source": "de",
+            "target": "en",
+            "beam_size": 4,
+            "num_hypotheses": 3,
+            "return_scores": True,
+        },
+        "alignment": {"text": "The house is old.", "source": "en", "target": "de", "return_alignment": True},
+        "protected spans": {
+            "text": "Hello {name}, see https://example.com/a_b.",
+            "source": "en",
+            "target": "de",
+            "protect": ["auto", "[A-Z]{2}-[0-9]+"],
+        },
+        "HTML": {
+            "text": '<p>Please click <a href="/start">here</a>.</p>',
+            "source": "en",
+            "target": "de",
+            "format": "html",
+        },
+        "a glossary": {
+            "text": "The house is old.",
+            "source": "en",
+            "target": "de",
+            "glossary": [{"source": "house", "target": "Gebäude"}],
+        },
+        "confidence": {"text": "The house is old.", "source": "en", "target": "de", "return_confidence": True},
+        "a given beginning, and what else was considered": {
+            "text": "Good morning, my friend.",
+            "source": "en",
+            "target": "de",
+            "target_prefix": "Guten",
+            "return_search": True,
+        },
+        "texts of any language": {
+            "text": ["The house is old.", "Das Haus ist alt."],
+            "source": "auto",
+            "target": "de",
+        },
+    }
+)
+
+ATTENTION_REQUESTS = request_examples(
+    {
+        "cross-attention, heads averaged": {
+            "text": "Good morning.",
+            "source": "en",
+            "target": "de",
+            "average_heads": True,
+        },
+        "a given translation": {
+            "text": "Good morning.",
+            "target_text": "Guten Tag.",
+            "source": "en",
+            "target": "de",
+            "kinds": ["encoder", "cross"],
+            "layers": [0],
+            "heads": [0, 1],
+        },
+        "one head, step by step": {
+            "text": "Good morning.",
+            "source": "en",
+            "target": "de",
+            "kinds": ["decoder"],
+            "layers": [0],
+            "heads": [1],
+            "steps": {"kind": "decoder", "layer": 0, "head": 1},
+        },
+    }
+)

@@ -11,11 +11,11 @@ from app.http.compat.deepl.protocol import DeepLState, error_answer
 __all__ = ["PREFIXES", "DeepLState", "error_answer", "router"]
 
 PREFIXES = ("/v2", "/v3")
-"""Paths whose errors are written as DeepL does."""
+"""Prefixes of the paths whose errors have DeepL's form."""
 
 router = APIRouter(
     tags=["DeepL"],
-    # It only documents the key, which :mod:`app.http.compat.deepl.protocol` reads.
+    # Only documents the key, which :mod:`app.http.compat.deepl.protocol` reads.
     dependencies=[
         Security(
             APIKeyHeader(

@@ -1,4 +1,4 @@
-"""Bodies of answers; fields that are None are left out."""
+"""Bodies of answers, and examples. Fields that are None are left out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeepLTranslation(_Answer):
     """The translation of a text."""
 
     detected_source_language: str
-    """The language of the text: the one given, or the one detected."""
+    """The given or detected language of the text."""
 
     text: str
     """The translation."""
@@ -62,17 +62,17 @@ class DeepLLanguages(RootModel[list[DeepLLanguage]]):
 
 
 class DeepLUsage(_Answer):
-    """What has been translated by this process."""
+    """The translated characters, and their limit."""
 
     character_count: int
-    """Characters of the texts translated since its start."""
+    """With keys: characters translated with this key this month. Without: by this process."""
 
     character_limit: int
-    """The number that stands for no limit."""
+    """The limit of the key; a very large number means no limit."""
 
 
 class DeepLDocument(_Answer):
-    """What identifies a document."""
+    """The id and the key of a document."""
 
     document_id: str
     """Its id."""
@@ -82,19 +82,19 @@ class DeepLDocument(_Answer):
 
 
 class DeepLDocumentStatus(_Answer):
-    """How far a document is."""
+    """The status of a document."""
 
     document_id: str
     """Its id."""
 
     status: Literal["queued", "translating", "done", "error"]
-    """What has become of it."""
+    """The state of its translation."""
 
     seconds_remaining: int | None = None
-    """Seconds until it is done, if that is known."""
+    """Estimated seconds until it is done."""
 
     billed_characters: int | None = None
-    """Characters of its texts; when it is done."""
+    """Characters of its texts, once it is done."""
 
     error_message: str | None = None
     """Why it could not be translated."""
@@ -140,7 +140,7 @@ class DeepLGlossaries(_Answer):
     """The glossaries of one language pair each."""
 
     glossaries: list[DeepLGlossary]
-    """The oldest first."""
+    """The glossaries, the oldest first."""
 
 
 class DeepLDictionary(DeepLPair):
@@ -170,7 +170,7 @@ class DeepLMultilinguals(_Answer):
     """All glossaries."""
 
     glossaries: list[DeepLMultilingual]
-    """The oldest first."""
+    """The glossaries, the oldest first."""
 
 
 class DeepLEntries(DeepLPair):
@@ -187,4 +187,63 @@ class DeepLDictionaries(_Answer):
     """Dictionaries of a glossary."""
 
     dictionaries: list[DeepLEntries]
-    """The one asked for."""
+    """The requested dictionary."""
+
+
+TRANSLATIONS = DeepLTranslations(
+    translations=[
+        DeepLTranslation(detected_source_language="EN", text="Die Katze schläft.", billed_characters=15),
+        DeepLTranslation(detected_source_language="EN", text="Es regnet.", billed_characters=14),
+    ]
+)
+
+LANGUAGES = DeepLLanguages(
+    [
+        DeepLLanguage(language="DE", name="German", supports_formality=True),
+        DeepLLanguage(language="EN-GB", name="English (British)", supports_formality=False),
+        DeepLLanguage(language="EN-US", name="English (American)", supports_formality=False),
+    ]
+)
+
+USAGE = DeepLUsage(character_count=180_118, character_limit=1_000_000_000_000)
+
+DOCUMENT = DeepLDocument(
+    document_id="04DE5AD98A02647D83285A36021911C6", document_key="0CB0054F1C132C1625B392EADDA41CB7" * 2
+)
+
+DOCUMENT_STATUS = DeepLDocumentStatus(document_id=DOCUMENT.document_id, status="translating", seconds_remaining=20)
+
+PAIRS = DeepLPairs(supported_languages=[DeepLPair(source_lang="en", target_lang="de")])
+
+GLOSSARY_ID = "1f4b4a3e-6a0b-4d3c-8f44-0f4b1c6d2a77"
+
+_CREATED = "2026-01-31T08:15:00.123Z"
+
+GLOSSARY = DeepLGlossary(
+    glossary_id=GLOSSARY_ID,
+    name="Buildings",
+    ready=True,
+    source_lang="en",
+    target_lang="de",
+    creation_time=_CREATED,
+    entry_count=2,
+)
+
+GLOSSARIES = DeepLGlossaries(glossaries=[GLOSSARY])
+
+DICTIONARY = DeepLDictionary(source_lang="en", target_lang="de", entry_count=2)
+
+MULTILINGUAL = DeepLMultilingual(
+    glossary_id=GLOSSARY_ID,
+    name="Buildings",
+    dictionaries=[DICTIONARY, DeepLDictionary(source_lang="de", target_lang="en", entry_count=1)],
+    creation_time=_CREATED,
+)
+
+MULTILINGUALS = DeepLMultilinguals(glossaries=[MULTILINGUAL])
+
+TSV = "house\tGebäude\ncat\tKater"
+
+DICTIONARIES = DeepLDictionaries(
+    dictionaries=[DeepLEntries(source_lang="en", target_lang="de", entries=TSV, entries_format="tsv")]
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from fastapi import Depends, Request
@@ -11,30 +12,24 @@ from pydantic import BaseModel
 from app.accounts.keys import Scope
 from app.http.compat import described
 from app.http.compat.deepl.parameters import NoParameters
-from app.http.compat.deepl.protocol import read_sent
+from app.http.compat.deepl.protocol import read_parameters
 from app.http.form_body import FORM_BYTES
 from app.http.state import settings_of
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
 
-class _Read(Generic[_Schema]):
-    """Reads the parameters of a route; they are also in ``request.state.sent``, as they were sent.
+@dataclass(eq=False)
+class _ReadParameters(Generic[_Schema]):
+    """Admits the caller and reads the parameters of a route; ``request.state.parameters`` has them unvalidated.
 
-    Args:
-        schema: Their model.
-        examples: Bodies for the OpenAPI document, by what they show.
-        scope: What a key must have, where there are keys.
-        has_file: Whether the request has a file.
+    Args: see :func:`reads`.
     """
 
-    def __init__(
-        self, schema: type[_Schema], examples: Mapping[str, Mapping[str, Any]], scope: Scope, *, has_file: bool
-    ) -> None:
-        self._schema = schema
-        self._examples = examples
-        self._scope = scope
-        self._has_file = has_file
+    schema: type[_Schema]
+    examples: Mapping[str, Mapping[str, Any]]
+    scope: Scope
+    has_file: bool
 
     async def __call__(self, request: Request) -> _Schema:
         """The parameters of a request.
@@ -43,17 +38,30 @@ class _Read(Generic[_Schema]):
             ServiceError: The key or the parameters are refused.
         """
         settings = settings_of(request)
-        max_bytes = settings.max_document_bytes + FORM_BYTES if self._has_file else settings.max_body_bytes
-        sent = request.state.sent = await read_sent(request, max_bytes, self._scope)
-        return sent.parameters.as_model(self._schema, settings.max_texts)
+        max_bytes = settings.max_document_bytes + FORM_BYTES if self.has_file else settings.max_body_bytes
+        parameters = request.state.parameters = await read_parameters(request, max_bytes, self.scope)
+        return parameters.as_model(self.schema, settings.max_texts)
 
     def described(self, method: str) -> dict[str, Any]:
         """See :class:`app.http.compat.described.ReadsParameters`."""
-        if not self._schema.model_fields:
+        if not self.schema.model_fields:
             return {}
         if method in ("GET", "DELETE"):
-            return described.query(self._schema)
-        return described.file_body(self._schema) if self._has_file else described.body(self._schema, self._examples)
+            return described.query(self.schema)
+        return described.file_body(self.schema) if self.has_file else described.body(self.schema, self.examples)
+
+
+class AdmittedRoute(described.DescribedRoute):
+    """A route of this protocol. It must declare the dependency that admits the caller.
+
+    Raises:
+        TypeError: It does not: any caller could use it.
+    """
+
+    def __init__(self, path: str, endpoint: Any, **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        if not any(isinstance(dependency.call, _ReadParameters) for dependency in self.dependant.dependencies):
+            raise TypeError(f"{path} admits any caller: declare a parameter with reads(), or the dependencies ADMITTED")
 
 
 def reads(
@@ -63,15 +71,15 @@ def reads(
     *,
     has_file: bool = False,
 ) -> Any:
-    """The dependency that reads the parameters of a route.
+    """The dependency that admits the caller and reads the parameters of a route.
 
     Args:
-        schema: Their model.
-        examples: Bodies for the OpenAPI document, by what they show.
-        scope: What a key must have, where there are keys.
+        schema: The model of the parameters.
+        examples: Bodies for the OpenAPI document, by title.
+        scope: The scope that a key must have, if the service has keys.
         has_file: Whether the request has a file.
     """
-    return Depends(_Read(schema, examples or {}, scope, has_file=has_file))
+    return Depends(_ReadParameters(schema, examples or {}, scope, has_file))
 
 
 ADMITTED = [reads(NoParameters)]

@@ -1,20 +1,42 @@
-"""What the routes declare about their answers for the OpenAPI document."""
+"""Answers and errors of the routes in the OpenAPI document."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pydantic import BaseModel
 
 from app.documents.formats.table import MEDIA_TYPES
-from app.errors import problem_for
-from app.http.compat.deepl.answers import DeepLError
-from app.http.compat.deepl.examples import ERRORS
+from app.errors import (
+    BodyTooLarge,
+    DeadlineExceeded,
+    DocumentNotDone,
+    DocumentNotFound,
+    GlossaryNotFound,
+    GlossaryStoreFull,
+    InferenceFailed,
+    InvalidGlossary,
+    InvalidParameter,
+    KeyMissing,
+    problem_for,
+)
+from app.http.compat.deepl.answers import DOCUMENT, GLOSSARY_ID, DeepLError
 from app.http.compat.deepl.protocol import error_answer
+from app.http.openapi import Responses
 
-Responses = dict[int | str, dict[str, Any]]
-"""The ``responses`` of a route, by status."""
+ERRORS: dict[str, Exception] = {
+    "unsupported value": InvalidParameter("Value for 'target_lang' not supported."),
+    "wrong terms": InvalidGlossary("Line 2 of the entries must have a source and a target."),
+    "no key": KeyMissing(),
+    "no glossary": GlossaryNotFound(GLOSSARY_ID),
+    "no document": DocumentNotFound(DOCUMENT.document_id),
+    "not done": DocumentNotDone("running"),
+    "too large": BodyTooLarge(2_000_000),
+    "full": GlossaryStoreFull("there may be 1000 glossaries"),
+    "failed": InferenceFailed(),
+    "too slow": DeadlineExceeded(30.0),
+}
+"""An error of each kind that a route documents."""
 
 _TRACE = {"X-Trace-ID": {"description": "Identifies the request in the log.", "schema": {"type": "string"}}}
 
@@ -49,14 +71,14 @@ def files(example: str) -> Responses:
         example: A plain text.
     """
     binary = {"schema": {"type": "string", "format": "binary"}}
-    found = text(MEDIA_TYPES[0], example)
-    found[200]["content"] |= dict.fromkeys(MEDIA_TYPES[1:], binary)
-    return found
+    responses = text(MEDIA_TYPES[0], example)
+    responses[200]["content"] |= dict.fromkeys(MEDIA_TYPES[1:], binary)
+    return responses
 
 
 def no_content() -> Responses:
     """An answer without content."""
-    return {204: {"description": "It is deleted.", "headers": _TRACE}}
+    return {204: {"description": "Deleted.", "headers": _TRACE}}
 
 
 def errors(*statuses: int) -> Responses:
@@ -68,11 +90,11 @@ def errors(*statuses: int) -> Responses:
     responses: Responses = {}
     for name, error in ERRORS.items():
         problem = problem_for(error)
-        made = error_answer(problem)
-        value = json.loads(bytes(made.body))
-        if made.status_code in statuses:
+        error_response = error_answer(problem)
+        value = json.loads(bytes(error_response.body))
+        if error_response.status_code in statuses:
             response = responses.setdefault(
-                made.status_code,
+                error_response.status_code,
                 {"model": DeepLError, "description": "", "content": {"application/json": {"examples": {}}}},
             )
             response["content"]["application/json"]["examples"][name] = {"summary": problem.title, "value": value}

@@ -1,4 +1,4 @@
-"""``/v2/document``: files in, translated files out, as the document service translates them."""
+"""``/v2/document``: documents, translated in the background."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from app.documents.formats.table import format_of
 from app.errors import DocumentNotFound, InvalidParameter, UnsupportedDocument
 from app.http.access import metered_document, owner_of
 from app.http.attachment import attachment
-from app.http.compat.deepl import examples
-from app.http.compat.deepl.answers import DeepLDocument, DeepLDocumentStatus
-from app.http.compat.deepl.dependency import reads
+from app.http.compat.deepl.answers import DOCUMENT, DOCUMENT_STATUS, DeepLDocument, DeepLDocumentStatus
+from app.http.compat.deepl.dependency import AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, files, success
 from app.http.compat.deepl.parameters import DocumentKey, DocumentParameters
 from app.http.compat.deepl.protocol import answer, not_supported, state_of, supported
 from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
-from app.http.compat.described import DescribedRoute
 from app.http.form_body import UploadedFile
 from app.http.state import documents_of, service_of
 from app.serving.model_choice import DETECT
@@ -35,7 +33,9 @@ from model.languages import plain_code
 from model.text.glossary import Glossary
 from model.translation.options import TranslationOptions
 
-router = APIRouter(route_class=DescribedRoute)
+_KEY_EXAMPLES = {"the key of the upload": {"document_key": DOCUMENT.document_key}}
+
+router = APIRouter(route_class=AdmittedRoute)
 
 _STATUS: dict[Status, str] = {
     "queued": "queued",
@@ -52,13 +52,13 @@ _SAME_LANGUAGE = "Source and target language are the same."
     "/v2/document",
     name="deepl_add_document",
     summary="Translate a document",
-    responses={**success(examples.DOCUMENT), **errors(400, 403, 404, 413, 456, 504)},
+    responses={**success(DOCUMENT), **errors(400, 403, 404, 413, 456, 504)},
 )
 async def add(
     request: Request, body: Annotated[DocumentParameters, reads(DocumentParameters, scope="documents", has_file=True)]
 ) -> Response:
-    """Take a file in, which is then translated in the background, as by `POST /documents`."""
-    parameters = request.state.sent.parameters
+    """Accept a file and translate it in the background, as `POST /documents` does."""
+    parameters = request.state.parameters
     file = parameters.files.get("file")
     if file is None:
         raise InvalidParameter("Value for 'file' not supported: it must be a file in a multipart form.")
@@ -72,8 +72,8 @@ async def add(
         supported("source_lang", body.source_lang, pairs.languages)
         if plain_code(body.source_lang) == plain_code(target):
             raise InvalidParameter(_SAME_LANGUAGE)
-    added = partial(_added, request, file, body)
-    document = await metered_document(request, (parameters, body), file.content, added)
+    async with metered_document(request, (parameters, body), file.content) as sender:
+        document = await _add(request, file, body, sender)
     state_of(request).num_characters += document.num_characters
     return answer(DeepLDocument(document_id=document.id.upper(), document_key=_key_of(document.id)))
 
@@ -81,13 +81,13 @@ async def add(
 @router.post(
     "/v2/document/{document_id}",
     name="deepl_document",
-    summary="How far a document is",
-    responses={**success(examples.DOCUMENT_STATUS), **errors(400, 403, 404)},
+    summary="The status of a document",
+    responses={**success(DOCUMENT_STATUS), **errors(400, 403, 404)},
 )
 async def status(
     request: Request,
     document_id: str,
-    body: Annotated[DocumentKey, reads(DocumentKey, examples.DOCUMENT_KEY, scope="documents")],
+    body: Annotated[DocumentKey, reads(DocumentKey, _KEY_EXAMPLES, scope="documents")],
 ) -> Response:
     """The status of a document."""
     document = await _document_of(request, document_id, body)
@@ -121,9 +121,9 @@ async def status(
 async def result(
     request: Request,
     document_id: str,
-    body: Annotated[DocumentKey, reads(DocumentKey, examples.DOCUMENT_KEY, scope="documents")],
+    body: Annotated[DocumentKey, reads(DocumentKey, _KEY_EXAMPLES, scope="documents")],
 ) -> Response:
-    """The translated file, once: it is then deleted. 503 before it is done."""
+    """The translated file. It can be downloaded once and is then deleted; 503 before it is done."""
     document = await _document_of(request, document_id, body)
     translated = await documents_of(request).result(document.id, owner=owner_of(request))
     await documents_of(request).cancel(document.id, owner_of(request))
@@ -135,7 +135,7 @@ async def _document_of(request: Request, document_id: str, body: DocumentKey) ->
     """The document that a request names by id and key.
 
     Raises:
-        DocumentNotFound: There is none with this id, or it has another key.
+        DocumentNotFound: No document has this id, or its key is another one.
     """
     own_id = document_id.lower()
     if not hmac.compare_digest(body.document_key.upper().encode(), _key_of(own_id).encode()):
@@ -144,27 +144,27 @@ async def _document_of(request: Request, document_id: str, body: DocumentKey) ->
 
 
 def _key_of(document_id: str) -> str:
-    """The key of a document. Its id is a secret already, so that nothing else needs to be kept."""
+    """The key of a document, derived from its id, which is secret already."""
     return hashlib.sha256(f"document {document_id}".encode()).hexdigest().upper()
 
 
 def _check_ending(name: str, body: DocumentParameters) -> None:
-    """Refuse a file of an unknown kind, and a conversion.
+    """Refuse a file of an unknown format, and a conversion.
 
     Raises:
-        InvalidParameter: The name says so.
+        InvalidParameter: The ending of the name is unknown, or not the output format.
     """
     try:
         format_of(name)
     except UnsupportedDocument as error:
         raise InvalidParameter(f"Invalid file extension. {error}") from None
-    wanted = body.output_format
-    if wanted is not None and wanted.lower().lstrip(".") != name.rpartition(".")[2].lower():
+    output_format = body.output_format
+    if output_format is not None and output_format.lower().lstrip(".") != name.rpartition(".")[2].lower():
         raise InvalidParameter("Value for 'output_format' not supported: documents keep their format.")
 
 
-async def _added(request: Request, file: UploadedFile, body: DocumentParameters, sender: Sender) -> Document:
-    """The document, taken in; a form of address that is only preferred is left out where the model knows none."""
+async def _add(request: Request, file: UploadedFile, body: DocumentParameters, sender: Sender) -> Document:
+    """Add the document; a form of address that is only preferred is dropped if the model does not support it."""
 
     async def terms(texts: Sequence[str]) -> Glossary:
         return (await stored_terms(request, body, texts)).terms

@@ -1,4 +1,4 @@
-"""``/v2/glossaries``: glossaries of one language pair. Those of several are at ``/v3/glossaries`` only."""
+"""``/v2/glossaries``: glossaries of one language pair. ``/v3/glossaries`` also has those of several."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from starlette.responses import Response
 from app.errors import InvalidParameter
 from app.glossaries.store import Dictionary, GlossaryInfo
 from app.glossaries.terms import parse_csv, parse_tsv, to_tsv
-from app.http.compat.deepl import examples
-from app.http.compat.deepl.answers import DeepLGlossaries, DeepLGlossary
-from app.http.compat.deepl.dependency import ADMITTED, reads
+from app.http.compat.deepl.answers import GLOSSARIES, GLOSSARY, TSV, DeepLGlossaries, DeepLGlossary
+from app.http.compat.deepl.dependency import ADMITTED, AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, no_content, success, text
-from app.http.compat.deepl.parameters import DictionaryParameters, GlossaryParameters
+from app.http.compat.deepl.parameters import GLOSSARY_EXAMPLES, DictionaryParameters, GlossaryParameters
 from app.http.compat.deepl.protocol import answer
-from app.http.compat.described import DescribedRoute
 from app.http.state import glossaries_of, service_of
 from model.languages import LanguagePairs, plain_code
 
-router = APIRouter(route_class=DescribedRoute)
+router = APIRouter(route_class=AdmittedRoute)
 
 _TSV = "text/tab-separated-values"
 
@@ -31,16 +29,16 @@ _TSV = "text/tab-separated-values"
     name="deepl_create_glossary",
     status_code=201,
     summary="Create a glossary of one language pair",
-    responses={**success(examples.GLOSSARY, 201), **errors(400, 403, 413, 456, 504)},
+    responses={**success(GLOSSARY, 201), **errors(400, 403, 413, 456, 504)},
 )
 async def create(
-    request: Request, body: Annotated[GlossaryParameters, reads(GlossaryParameters, examples.CREATE_GLOSSARY)]
+    request: Request, body: Annotated[GlossaryParameters, reads(GlossaryParameters, GLOSSARY_EXAMPLES)]
 ) -> Response:
-    """Store a glossary. With `VERSO_DATA_DIR` it outlives the process."""
+    """Store a glossary. With `VERSO_DATA_DIR` it survives a restart."""
     pairs = await service_of(request).language_pairs()
     store = glossaries_of(request)
-    made = await asyncio.to_thread(lambda: store.create(body.name, [read_dictionary(body, pairs)]))
-    return answer(_described(made), 201)
+    glossary = await asyncio.to_thread(lambda: store.create(body.name, [read_dictionary(body, pairs)]))
+    return answer(_described(glossary), 201)
 
 
 @router.get(
@@ -48,7 +46,7 @@ async def create(
     name="deepl_glossaries",
     dependencies=ADMITTED,
     summary="Glossaries of one language pair",
-    responses={**success(examples.GLOSSARIES), **errors(403)},
+    responses={**success(GLOSSARIES), **errors(403)},
 )
 async def all_glossaries(request: Request) -> Response:
     """All glossaries of one language pair, the oldest first."""
@@ -62,7 +60,7 @@ async def all_glossaries(request: Request) -> Response:
     name="deepl_glossary",
     dependencies=ADMITTED,
     summary="A glossary",
-    responses={**success(examples.GLOSSARY), **errors(400, 403, 404)},
+    responses={**success(GLOSSARY), **errors(400, 403, 404)},
 )
 async def get(request: Request, glossary_id: str) -> Response:
     """A glossary, without its terms."""
@@ -75,10 +73,10 @@ async def get(request: Request, glossary_id: str) -> Response:
     response_class=Response,
     dependencies=ADMITTED,
     summary="The terms of a glossary",
-    responses={**text(_TSV, examples.TSV), **errors(400, 403, 404)},
+    responses={**text(_TSV, TSV), **errors(400, 403, 404)},
 )
 async def entries(request: Request, glossary_id: str) -> Response:
-    """The terms of a glossary: a line for each, with a tab between source and target."""
+    """The terms of a glossary, one per line, with a tab between source and target."""
     dictionary = await asyncio.to_thread(glossaries_of(request).dictionary, glossary_id, None, None)
     return answer(to_tsv(dictionary.terms), media_type=_TSV)
 
@@ -92,27 +90,27 @@ async def entries(request: Request, glossary_id: str) -> Response:
     responses={**no_content(), **errors(403, 404)},
 )
 async def delete(request: Request, glossary_id: str) -> Response:
-    """Delete a glossary, whatever its language pairs are."""
+    """Delete a glossary, of one or several language pairs."""
     await asyncio.to_thread(glossaries_of(request).delete, glossary_id)
     return answer("", 204)
 
 
-def read_dictionary(sent: DictionaryParameters, pairs: LanguagePairs) -> Dictionary:
-    """The terms of a language pair, checked.
+def read_dictionary(body: DictionaryParameters, pairs: LanguagePairs) -> Dictionary:
+    """The validated terms of a language pair.
 
     Args:
-        sent: The terms as they were sent.
+        body: The parameters with the terms.
         pairs: The language pairs served.
 
     Raises:
         InvalidParameter: The language pair is not served.
         InvalidGlossary: The terms are wrong.
     """
-    if not pairs.find(sent.source_lang, sent.target_lang):
-        given = f"{sent.source_lang!r}, {sent.target_lang!r}"
-        raise InvalidParameter(f"Unsupported glossary source and target language pair: {given}.")
-    terms = parse_tsv(sent.entries) if sent.entries_format == "tsv" else parse_csv(sent.entries)
-    return Dictionary(plain_code(sent.source_lang), plain_code(sent.target_lang), terms)
+    if not pairs.find(body.source_lang, body.target_lang):
+        pair = f"{body.source_lang!r}, {body.target_lang!r}"
+        raise InvalidParameter(f"Unsupported glossary source and target language pair: {pair}.")
+    terms = parse_tsv(body.entries) if body.entries_format == "tsv" else parse_csv(body.entries)
+    return Dictionary(plain_code(body.source_lang), plain_code(body.target_lang), terms)
 
 
 def _described(glossary: GlossaryInfo) -> DeepLGlossary:

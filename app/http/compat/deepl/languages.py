@@ -9,18 +9,25 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.http.access import accounts_of, key_of
-from app.http.compat.deepl import examples
-from app.http.compat.deepl.answers import DeepLLanguage, DeepLLanguages, DeepLPair, DeepLPairs, DeepLUsage
-from app.http.compat.deepl.dependency import ADMITTED, reads
+from app.http.compat.deepl.answers import (
+    LANGUAGES,
+    PAIRS,
+    USAGE,
+    DeepLLanguage,
+    DeepLLanguages,
+    DeepLPair,
+    DeepLPairs,
+    DeepLUsage,
+)
+from app.http.compat.deepl.dependency import ADMITTED, AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, success
 from app.http.compat.deepl.parameters import LanguagesParameters
 from app.http.compat.deepl.protocol import answer, state_of
-from app.http.compat.described import DescribedRoute
 from app.http.state import service_of
 from model.languages import LanguagePairs, english_name, plain_code, standard_code
 from model.translation.capabilities import Capabilities
 
-router = APIRouter(route_class=DescribedRoute)
+router = APIRouter(route_class=AdmittedRoute)
 
 UNLIMITED = 1_000_000_000_000
 """DeepL's number for no limit."""
@@ -29,9 +36,9 @@ _REGIONS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
 }
-"""Target languages that clients know with a region only: the Python SDK refuses EN and PT."""
+"""Target languages that clients accept only with a region: the Python SDK refuses EN and PT."""
 
-_ANSWERS = {**success(examples.LANGUAGES), **errors(400, 403, 504)}
+_ANSWERS = {**success(LANGUAGES), **errors(400, 403, 504)}
 
 
 @router.get(
@@ -49,7 +56,7 @@ _ANSWERS = {**success(examples.LANGUAGES), **errors(400, 403, 504)}
 async def languages(
     request: Request, body: Annotated[LanguagesParameters, reads(LanguagesParameters, {"targets": {"type": "target"}})]
 ) -> Response:
-    """The languages that can be translated from, or to. The parameter may also be in the body of a GET request."""
+    """The source or the target languages. The parameter may also be in the body of a GET request."""
     pairs = await service_of(request).language_pairs()
     if body.type == "source":
         codes = dict.fromkeys(map(plain_code, pairs.sources))
@@ -61,7 +68,7 @@ async def languages(
             for own in pairs.targets
             for code, name in _targets(own).items()
         ]
-    return answer(DeepLLanguages(sorted(listed, key=lambda one: one.language)))
+    return answer(DeepLLanguages(sorted(listed, key=lambda item: item.language)))
 
 
 @router.get(
@@ -69,19 +76,19 @@ async def languages(
     name="deepl_usage",
     dependencies=ADMITTED,
     summary="Characters translated",
-    responses={**success(examples.USAGE), **errors(403)},
+    responses={**success(USAGE), **errors(403)},
 )
 @router.post(
     "/v2/usage",
     name="deepl_usage_post",
     dependencies=ADMITTED,
     summary="Characters translated, for clients that post",
-    responses={**success(examples.USAGE), **errors(400, 403, 413)},
+    responses={**success(USAGE), **errors(400, 403, 413)},
 )
 async def usage(request: Request) -> Response:
-    """The characters of this month and the limit of the key.
+    """The characters translated this month and the limit of the key.
 
-    Without keys: those that this process has translated for clients of this protocol, and no limit.
+    Without keys: the characters that this process has translated for clients of this protocol, and no limit.
     """
     accounts, key = accounts_of(request), key_of(request)
     if accounts is None or key is None:
@@ -96,16 +103,16 @@ async def usage(request: Request) -> Response:
     name="deepl_glossary_pairs",
     dependencies=ADMITTED,
     summary="Language pairs of glossaries",
-    responses={**success(examples.PAIRS), **errors(403, 504)},
+    responses={**success(PAIRS), **errors(403, 504)},
 )
 async def glossary_pairs(request: Request) -> Response:
-    """The language pairs that a glossary can have: all that are translated."""
+    """The language pairs that a glossary can have: all served pairs."""
     return answer(DeepLPairs(supported_languages=_plain_pairs(await service_of(request).language_pairs())))
 
 
 def _plain_pairs(pairs: LanguagePairs) -> list[DeepLPair]:
-    found = dict.fromkeys((plain_code(source), plain_code(target)) for source, target in pairs.find(None, None))
-    return [DeepLPair(source_lang=source, target_lang=target) for source, target in found if source != target]
+    plain = dict.fromkeys((plain_code(source), plain_code(target)) for source, target in pairs.find(None, None))
+    return [DeepLPair(source_lang=source, target_lang=target) for source, target in plain if source != target]
 
 
 def _languages_with_formality(request: Request) -> set[str]:
@@ -117,6 +124,6 @@ def _languages_with_formality(request: Request) -> set[str]:
 
 
 def _targets(code: str) -> Mapping[str, str]:
-    """A target language as clients know it: codes and names."""
+    """The codes of a target language in this protocol, and their names."""
     standard = standard_code(code)
     return _REGIONS.get(standard, {standard.upper(): english_name(standard)})

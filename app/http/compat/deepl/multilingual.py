@@ -11,29 +11,34 @@ from starlette.responses import Response
 from app.errors import InvalidParameter
 from app.glossaries.store import Dictionary, GlossaryInfo
 from app.glossaries.terms import to_tsv
-from app.http.compat.deepl import examples
 from app.http.compat.deepl.answers import (
+    DICTIONARIES,
+    DICTIONARY,
+    MULTILINGUAL,
+    MULTILINGUALS,
     DeepLDictionaries,
     DeepLDictionary,
     DeepLEntries,
     DeepLMultilingual,
     DeepLMultilinguals,
 )
-from app.http.compat.deepl.dependency import ADMITTED, reads
+from app.http.compat.deepl.dependency import ADMITTED, AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, no_content, success
 from app.http.compat.deepl.glossaries import read_dictionary
 from app.http.compat.deepl.parameters import (
+    CHANGES_EXAMPLES,
+    DICTIONARY_EXAMPLES,
+    MULTILINGUAL_EXAMPLES,
     DictionaryParameters,
     MultilingualChanges,
     MultilingualParameters,
     PairParameters,
 )
 from app.http.compat.deepl.protocol import answer
-from app.http.compat.described import DescribedRoute
 from app.http.state import glossaries_of, service_of
 from model.languages import LanguagePairs
 
-router = APIRouter(route_class=DescribedRoute)
+router = APIRouter(route_class=AdmittedRoute)
 
 
 @router.post(
@@ -41,17 +46,17 @@ router = APIRouter(route_class=DescribedRoute)
     name="deepl_create_multilingual",
     status_code=201,
     summary="Create a glossary",
-    responses={**success(examples.MULTILINGUAL, 201), **errors(400, 403, 413, 456, 504)},
+    responses={**success(MULTILINGUAL, 201), **errors(400, 403, 413, 456, 504)},
 )
 async def create(
     request: Request,
-    body: Annotated[MultilingualParameters, reads(MultilingualParameters, examples.CREATE_MULTILINGUAL)],
+    body: Annotated[MultilingualParameters, reads(MultilingualParameters, MULTILINGUAL_EXAMPLES)],
 ) -> Response:
-    """Store a glossary with a dictionary for each language pair. With `VERSO_DATA_DIR` it outlives the process."""
+    """Store a glossary with a dictionary for each language pair. With `VERSO_DATA_DIR` it survives a restart."""
     pairs = await service_of(request).language_pairs()
     store = glossaries_of(request)
-    made = await asyncio.to_thread(lambda: store.create(body.name, _dictionaries(body.dictionaries, pairs)))
-    return answer(_described(made), 201)
+    glossary = await asyncio.to_thread(lambda: store.create(body.name, _dictionaries(body.dictionaries, pairs)))
+    return answer(_described(glossary), 201)
 
 
 @router.get(
@@ -59,7 +64,7 @@ async def create(
     name="deepl_multilinguals",
     dependencies=ADMITTED,
     summary="Glossaries",
-    responses={**success(examples.MULTILINGUALS), **errors(403)},
+    responses={**success(MULTILINGUALS), **errors(403)},
 )
 async def all_glossaries(request: Request) -> Response:
     """All glossaries, the oldest first."""
@@ -72,7 +77,7 @@ async def all_glossaries(request: Request) -> Response:
     name="deepl_multilingual",
     dependencies=ADMITTED,
     summary="A glossary",
-    responses={**success(examples.MULTILINGUAL), **errors(403, 404)},
+    responses={**success(MULTILINGUAL), **errors(403, 404)},
 )
 async def get(request: Request, glossary_id: str) -> Response:
     """A glossary, without its terms."""
@@ -83,14 +88,14 @@ async def get(request: Request, glossary_id: str) -> Response:
     "/v3/glossaries/{glossary_id}",
     name="deepl_change_multilingual",
     summary="Rename a glossary, or add terms",
-    responses={**success(examples.MULTILINGUAL), **errors(400, 403, 404, 413, 456, 504)},
+    responses={**success(MULTILINGUAL), **errors(400, 403, 404, 413, 456, 504)},
 )
 async def change(
     request: Request,
     glossary_id: str,
-    body: Annotated[MultilingualChanges, reads(MultilingualChanges, examples.CHANGE_MULTILINGUAL)],
+    body: Annotated[MultilingualChanges, reads(MultilingualChanges, CHANGES_EXAMPLES)],
 ) -> Response:
-    """Change the name, or add terms: those with the same source are replaced, other terms stay."""
+    """Rename a glossary or add terms. A term with the same source is replaced; other terms stay."""
     pairs = await service_of(request).language_pairs()
     store = glossaries_of(request)
     changed = await asyncio.to_thread(
@@ -103,12 +108,12 @@ async def change(
     "/v3/glossaries/{glossary_id}/dictionaries",
     name="deepl_replace_dictionary",
     summary="Replace the terms of a language pair",
-    responses={**success(examples.DICTIONARY), **errors(400, 403, 404, 413, 456, 504)},
+    responses={**success(DICTIONARY), **errors(400, 403, 404, 413, 456, 504)},
 )
 async def replace(
     request: Request,
     glossary_id: str,
-    body: Annotated[DictionaryParameters, reads(DictionaryParameters, examples.REPLACE_DICTIONARY)],
+    body: Annotated[DictionaryParameters, reads(DictionaryParameters, DICTIONARY_EXAMPLES)],
 ) -> Response:
     """Replace all terms of a language pair, or add the pair."""
     pairs = await service_of(request).language_pairs()
@@ -127,21 +132,21 @@ async def replace(
     "/v3/glossaries/{glossary_id}/entries",
     name="deepl_dictionary_entries",
     summary="The terms of a language pair",
-    responses={**success(examples.DICTIONARIES), **errors(400, 403, 404)},
+    responses={**success(DICTIONARIES), **errors(400, 403, 404)},
 )
 async def entries(
     request: Request, glossary_id: str, body: Annotated[PairParameters, reads(PairParameters)]
 ) -> Response:
     """The terms of one language pair of a glossary."""
     store = glossaries_of(request)
-    found = await asyncio.to_thread(store.dictionary, glossary_id, body.source_lang, body.target_lang)
+    dictionary = await asyncio.to_thread(store.dictionary, glossary_id, body.source_lang, body.target_lang)
     return answer(
         DeepLDictionaries(
             dictionaries=[
                 DeepLEntries(
-                    source_lang=found.source,
-                    target_lang=found.target,
-                    entries=to_tsv(found.terms),
+                    source_lang=dictionary.source,
+                    target_lang=dictionary.target,
+                    entries=to_tsv(dictionary.terms),
                     entries_format="tsv",
                 )
             ]
@@ -179,21 +184,21 @@ async def delete(request: Request, glossary_id: str) -> Response:
     return answer("", 204)
 
 
-def _dictionaries(sent: list[DictionaryParameters], pairs: LanguagePairs) -> list[Dictionary]:
-    """The dictionaries of a request, checked.
+def _dictionaries(parameters: list[DictionaryParameters], pairs: LanguagePairs) -> list[Dictionary]:
+    """The validated dictionaries of a request.
 
     Raises:
         InvalidParameter: A language pair is not served, or occurs twice.
         InvalidGlossary: The terms are wrong.
     """
-    found: dict[tuple[str, str], Dictionary] = {}
-    for one in sent:
-        dictionary = read_dictionary(one, pairs)
+    dictionaries: dict[tuple[str, str], Dictionary] = {}
+    for terms in parameters:
+        dictionary = read_dictionary(terms, pairs)
         pair = dictionary.source, dictionary.target
-        if pair in found:
+        if pair in dictionaries:
             raise InvalidParameter(f"dictionaries has the language pair {pair[0]}-{pair[1]} twice.")
-        found[pair] = dictionary
-    return list(found.values())
+        dictionaries[pair] = dictionary
+    return list(dictionaries.values())
 
 
 def _described(glossary: GlossaryInfo) -> DeepLMultilingual:
@@ -201,8 +206,8 @@ def _described(glossary: GlossaryInfo) -> DeepLMultilingual:
         glossary_id=glossary.id,
         name=glossary.name,
         dictionaries=[
-            DeepLDictionary(source_lang=one.source, target_lang=one.target, entry_count=one.num_terms)
-            for one in glossary.dictionaries
+            DeepLDictionary(source_lang=pair.source, target_lang=pair.target, entry_count=pair.num_terms)
+            for pair in glossary.dictionaries
         ],
         creation_time=glossary.created,
     )

@@ -8,7 +8,8 @@ from unicodedata import category
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from app.http.schemas.requests import TagName, Text, measured, measured_texts
+from app.http.compat.deepl.answers import TSV
+from app.http.schemas.fields import TagName, Text, measured, measured_texts
 from model.translation.options import MAX_TAGS
 
 _MAX_NAME_CHARACTERS = 1_000
@@ -21,8 +22,8 @@ def _as_list(value: Any) -> Any:
 
 
 def _parts(value: Any) -> Any:
-    """The values of a parameter that a form writes as one string, and some clients as several."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    """The values of a parameter that forms send as one string, and some clients as several."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
         value = ",".join(value)
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
@@ -48,7 +49,7 @@ Code = Annotated[str, Field(min_length=1, max_length=35)]
 Name = Annotated[str, Field(min_length=1, max_length=_MAX_NAME_CHARACTERS), AfterValidator(_named)]
 """The name of a glossary."""
 
-# Measured as it was sent, and again when strings with commas are divided.
+# Measured as sent, and again after strings with commas are split.
 Names = Annotated[
     list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS), BeforeValidator(_parts), measured(MAX_TAGS)
 ]
@@ -56,7 +57,7 @@ Names = Annotated[
 
 
 class _Parameters(BaseModel):
-    """Unknown parameters are ignored: clients send those of later versions."""
+    """Unknown parameters are ignored, because clients send those of later versions."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
 
@@ -75,7 +76,7 @@ class GlossaryChoice(_Parameters):
     """The language of the texts; detected for each text unless given."""
 
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
-    """The form of address. `more` and `less` are refused for languages without (`supports_formality`)."""
+    """The form of address. `more` and `less` are refused for languages without `supports_formality`."""
 
     glossary_id: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
     """The id of a stored glossary; needs `source_lang`."""
@@ -86,11 +87,11 @@ class GlossaryChoice(_Parameters):
         measured(_MAX_GLOSSARIES_AT_ONCE),
         BeforeValidator(_parts),
     ] = []
-    """Ids of several; of equal terms that of the first counts."""
+    """Ids of several glossaries. If they translate the same term, the first one counts."""
 
     @property
     def all_glossary_ids(self) -> list[str]:
-        """The ids of all glossaries asked for, in order."""
+        """The ids of all requested glossaries, in order."""
         return [*([] if self.glossary_id is None else [self.glossary_id]), *self.glossary_ids]
 
 
@@ -101,7 +102,7 @@ class TranslateParameters(GlossaryChoice):
     """The texts: a list or one string in JSON, repeated in a form."""
 
     tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_none_for_empty)] = None
-    """What the texts are written in, if they are not plain."""
+    """The format of the texts, unless they are plain text."""
 
     tag_handling_version: Literal["v1", "v2"] | None = None
     """Accepted, and repeated in the answer."""
@@ -125,37 +126,37 @@ class TranslateParameters(GlossaryChoice):
     """Accepted; spacing, punctuation and line breaks always come back."""
 
     context: str | None = None
-    """Accepted; each sentence is translated by itself."""
+    """Accepted; each sentence is translated without context."""
 
     model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None = None
     """Accepted, and repeated in the answer."""
 
     show_billed_characters: bool = False
-    """Whether translations carry the number of characters of their source."""
+    """Whether each translation has the number of characters of its source."""
 
 
 class DocumentParameters(GlossaryChoice):
     """How to translate a file."""
 
     filename: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
-    """Its name, if the file is sent without one; its ending says what it is."""
+    """The name of the file, if it is sent without one; the ending of the name decides its format."""
 
     output_format: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
-    """The ending of the translated file, which must be that of the file sent."""
+    """The ending of the translated file; it must be the ending of the file."""
 
 
 class DocumentKey(_Parameters):
-    """The second half of what identifies a document."""
+    """The key of a document, which is required beside its id."""
 
     document_key: str
     """The key from the answer to the upload."""
 
 
 class LanguagesParameters(_Parameters):
-    """Which languages to list."""
+    """The languages to list."""
 
     type: Literal["source", "target"] = "source"
-    """Those that can be translated from, or to."""
+    """`source` lists the languages to translate from, `target` those to translate to."""
 
 
 class DictionaryParameters(_Parameters):
@@ -168,10 +169,10 @@ class DictionaryParameters(_Parameters):
     """The target language; a region is ignored."""
 
     entries: str
-    """The terms: lines with source and target."""
+    """The terms: a line with source and target for each."""
 
     entries_format: Literal["tsv", "csv"] = "tsv"
-    """Whether a tab or a comma is between them."""
+    """`tsv` separates source and target with a tab, `csv` with a comma."""
 
 
 class GlossaryParameters(DictionaryParameters):
@@ -194,7 +195,7 @@ class MultilingualParameters(_Parameters):
 
 
 class MultilingualChanges(_Parameters):
-    """What to change about a glossary."""
+    """The changes of a glossary."""
 
     name: Name | None = None
     """The new name."""
@@ -202,7 +203,7 @@ class MultilingualChanges(_Parameters):
     dictionaries: Annotated[
         list[DictionaryParameters], Field(max_length=_MAX_DICTIONARIES), measured(_MAX_DICTIONARIES)
     ] = []
-    """Terms to add; those with the same source are replaced."""
+    """Terms to add; a term with the same source is replaced."""
 
 
 class PairParameters(_Parameters):
@@ -213,3 +214,61 @@ class PairParameters(_Parameters):
 
     target_lang: Code
     """The target language."""
+
+
+Bodies = dict[str, dict[str, Any]]
+
+TRANSLATE_EXAMPLES: Bodies = {
+    "a list of texts": {
+        "text": ["The cat sleeps.", "It is raining."],
+        "target_lang": "DE",
+        "show_billed_characters": True,
+    },
+    "XML, with an element that is kept": {
+        "text": ['Hello <x id="1"></x>, how are you?'],
+        "source_lang": "EN",
+        "target_lang": "DE",
+        "tag_handling": "xml",
+        "ignore_tags": ["x"],
+    },
+}
+
+GLOSSARY_EXAMPLES: Bodies = {
+    "terms with tabs": {
+        "name": "Buildings",
+        "source_lang": "en",
+        "target_lang": "de",
+        "entries": TSV,
+        "entries_format": "tsv",
+    },
+    "terms with commas": {
+        "name": "Buildings",
+        "source_lang": "en",
+        "target_lang": "de",
+        "entries": "house,Gebäude\ncat,Kater",
+        "entries_format": "csv",
+    },
+}
+
+DICTIONARY_EXAMPLES: Bodies = {
+    "terms with tabs": {"source_lang": "en", "target_lang": "de", "entries": TSV, "entries_format": "tsv"}
+}
+
+MULTILINGUAL_EXAMPLES: Bodies = {
+    "two language pairs": {
+        "name": "Buildings",
+        "dictionaries": [
+            {"source_lang": "en", "target_lang": "de", "entries": TSV, "entries_format": "tsv"},
+            {"source_lang": "de", "target_lang": "en", "entries": "Haus\tbuilding", "entries_format": "tsv"},
+        ],
+    }
+}
+
+CHANGES_EXAMPLES: Bodies = {
+    "a new name": {"name": "Houses"},
+    "more terms": {
+        "dictionaries": [
+            {"source_lang": "en", "target_lang": "de", "entries": "door\tPforte", "entries_format": "tsv"},
+        ]
+    },
+}

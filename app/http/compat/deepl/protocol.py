@@ -1,4 +1,4 @@
-"""What all routes of the protocol share: keys, parameters, the form of answers and errors."""
+"""Keys, parameters, and the form of answers and errors, which all routes of the protocol share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATUS_BY_CODE = {
     "concurrency_exceeded": 429,
     "document_not_done": 503,
 }
-"""456 is DeepL's for an exceeded quota. A caller's own limits are its own to wait for: 429, other than a full queue."""
+"""456 is DeepL's status for an exceeded quota. 429 is for limits of one caller; a full queue is 504 (``STATUSES``)."""
 
 _MESSAGE_BY_CODE = {"document_not_done": "Document translation is not done"}
 
@@ -39,7 +39,7 @@ _STATUS = {**STATUSES, 401: 403, 409: 400}
 
 @dataclass(eq=False)
 class DeepLState:
-    """What the routes share during the life of an application, as ``app.state.deepl``.
+    """State of an application for these routes, as ``app.state.deepl``.
 
     Args:
         num_characters: Characters of the texts translated so far.
@@ -54,26 +54,13 @@ def state_of(request: Request) -> DeepLState:
     return state
 
 
-@dataclass(frozen=True)
-class Sent:
-    """What a request sends.
-
-    Args:
-        key: The key.
-        parameters: The parameters; those that are null count as absent.
-    """
-
-    key: str
-    parameters: Parameters
-
-
-async def read_sent(request: Request, max_bytes: int, scope: Scope) -> Sent:
-    """The key and the parameters of a request.
+async def read_parameters(request: Request, max_bytes: int, scope: Scope) -> Parameters:
+    """Admit the caller and read the parameters of a request; those that are null count as absent.
 
     Args:
         request: The request; its body has not been read yet.
         max_bytes: The largest body accepted.
-        scope: What a key must have, where there are keys.
+        scope: The scope that a key must have, if the service has keys.
 
     Raises:
         KeyMissing: There is no key, in the header or as a parameter.
@@ -85,17 +72,16 @@ async def read_sent(request: Request, max_bytes: int, scope: Scope) -> Sent:
         key, parameters = await read_admitted_parameters(request, max_bytes, scope, header_key, "auth_key")
     except KeyRequired:
         key = None
-    if key is None:  # also where callers without a key are served: the protocol always needs one
+    if key is None:  # the protocol needs a key even if the service serves callers without one
         raise KeyMissing(any_key=settings_of(request).keys_db is None)
-    given = {name: value for name, value in parameters.values.items() if value is not None}
-    return Sent(key, replace(parameters, values=given))
+    return replace(parameters, values={name: value for name, value in parameters.values.items() if value is not None})
 
 
 def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:
-    """The served language that a code stands for; regions are ignored where the models do not know them.
+    """The served language of a code; a region that the models do not have is ignored.
 
     Args:
-        parameter: The parameter that holds the code, for the message.
+        parameter: The parameter with the code, for the message.
         code: The code, such as ``EN-GB`` or ``zh-hans``.
         languages: The languages served.
 
@@ -109,7 +95,7 @@ def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:
 
 
 def not_supported(parameter: str) -> InvalidParameter:
-    """The error for a value that is refused, in DeepL's words.
+    """The error for a refused value, in DeepL's words.
 
     Args:
         parameter: The name of the parameter.
@@ -118,7 +104,7 @@ def not_supported(parameter: str) -> InvalidParameter:
 
 
 def shown_code(code: str) -> str:
-    """A language as answers name it: upper case, without a region.
+    """The code of a language in answers: upper case, without a region.
 
     Args:
         code: The language in any spelling.
@@ -138,7 +124,7 @@ def answer(
     """An answer; fields that are None are left out.
 
     Args:
-        content: A model, or a body that is sent as it is.
+        content: A model, or the body itself.
         status: The status.
         media_type: The media type.
         headers: Further headers.

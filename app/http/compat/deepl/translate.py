@@ -11,13 +11,11 @@ from starlette.responses import Response
 from app.errors import InvalidParameter
 from app.glossaries.terms import merge_glossaries, terms_in
 from app.http.access import caller_of, metered
-from app.http.compat.deepl import examples
-from app.http.compat.deepl.answers import DeepLTranslation, DeepLTranslations
-from app.http.compat.deepl.dependency import reads
+from app.http.compat.deepl.answers import TRANSLATIONS, DeepLTranslation, DeepLTranslations
+from app.http.compat.deepl.dependency import AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, success
-from app.http.compat.deepl.parameters import GlossaryChoice, TranslateParameters
+from app.http.compat.deepl.parameters import TRANSLATE_EXAMPLES, GlossaryChoice, TranslateParameters
 from app.http.compat.deepl.protocol import answer, not_supported, shown_code, state_of, supported
-from app.http.compat.described import DescribedRoute
 from app.http.compat.grace import with_grace
 from app.http.limits import check_texts
 from app.http.state import glossaries_of, service_of, settings_of
@@ -34,7 +32,7 @@ from model.translation.options import Formality, TranslationOptions
 if TYPE_CHECKING:
     from model.translation.results import Translation
 
-router = APIRouter(route_class=DescribedRoute)
+router = APIRouter(route_class=AdmittedRoute)
 
 FORMALITY: dict[str, Formality | None] = {
     "default": None,
@@ -52,10 +50,10 @@ _MODEL_TYPE_USED = {"prefer_quality_optimized": "quality_optimized"}
     "/v2/translate",
     name="deepl_translate",
     summary="Translate texts",
-    responses={**success(examples.TRANSLATIONS), **errors(400, 403, 404, 413, 500, 504)},
+    responses={**success(TRANSLATIONS), **errors(400, 403, 404, 413, 500, 504)},
 )
 async def translate(
-    request: Request, body: Annotated[TranslateParameters, reads(TranslateParameters, examples.TRANSLATE)]
+    request: Request, body: Annotated[TranslateParameters, reads(TranslateParameters, TRANSLATE_EXAMPLES)]
 ) -> Response:
     """Translate one text or a list of texts.
 
@@ -70,13 +68,12 @@ async def translate(
     if body.source_lang is not None:
         supported("source_lang", body.source_lang, pairs.languages)
 
-    async def translated() -> list[tuple[str, str]]:
+    async with metered(request, body.text, body):
         if body.source_lang is not None and plain_code(body.source_lang) == plain_code(target):
-            return [(text, body.source_lang) for text in body.text]
-        terms = await stored_terms(request, body, body.text) if body.all_glossary_ids else StoredTerms()
-        return await _translations(request, body, terms)
-
-    found = await metered(request, body.text, body, translated)
+            translations = [(text, body.source_lang) for text in body.text]
+        else:
+            terms = await stored_terms(request, body, body.text) if body.all_glossary_ids else StoredTerms()
+            translations = await _translations(request, body, terms)
     state_of(request).num_characters += characters
     return answer(
         DeepLTranslations(
@@ -88,7 +85,7 @@ async def translate(
                     model_type_used=_MODEL_TYPE_USED.get(body.model_type or "", body.model_type),
                     tag_handling_version=body.tag_handling_version,
                 )
-                for text, (translation, source) in zip(body.text, found, strict=True)
+                for text, (translation, source) in zip(body.text, translations, strict=True)
             ]
         )
     )
@@ -103,10 +100,10 @@ async def stored_terms(request: Request, body: GlossaryChoice, texts: Sequence[s
         texts: The texts.
 
     Raises:
-        InvalidParameter: There is no source language.
-        GlossaryNotFound: There is no such glossary.
+        InvalidParameter: The source language is missing.
+        GlossaryNotFound: No glossary has the id.
         GlossaryPairMissing: It has no terms for the languages.
-        InvalidGlossary: The texts hold too many terms.
+        InvalidGlossary: The texts contain too many terms.
         DeadlineExceeded: The search took too long.
     """
     source = body.source_lang
@@ -115,8 +112,8 @@ async def stored_terms(request: Request, body: GlossaryChoice, texts: Sequence[s
     store = glossaries_of(request)
 
     def find(check: Callable[[], None]) -> Glossary:
-        several = [store.dictionary(one, source, body.target_lang).terms for one in body.all_glossary_ids]
-        return terms_in(merge_glossaries(several), texts, plain_code(source), check)
+        dictionaries = [store.dictionary(id, source, body.target_lang).terms for id in body.all_glossary_ids]
+        return terms_in(merge_glossaries(dictionaries), texts, plain_code(source), check)
 
     return await search_terms(request, find)
 
@@ -125,7 +122,7 @@ def formality_refused(target: str) -> InvalidParameter:
     """The error for a language without forms of address, in DeepL's words.
 
     Args:
-        target: The target language as it was sent.
+        target: The target language as sent.
     """
     return InvalidParameter(f"Target language '{target.upper()}' doesn't support formality.")
 
@@ -136,21 +133,21 @@ async def _translations(request: Request, body: TranslateParameters, terms: Stor
     others = [text for text in body.text if text.strip() not in exact]
     outcome = await _translated(request, body, others, terms) if others else None
     results = iter([] if outcome is None else outcome.results)
-    found: list[tuple[str, str]] = []
+    translations: list[tuple[str, str]] = []
     for index, text in enumerate(body.text):
         if (term := text.strip()) in exact:
-            found.append((text.replace(term, exact[term]), body.source_lang or ""))
+            translations.append((text.replace(term, exact[term]), body.source_lang or ""))
         else:
             result = _checked(next(results), index, body)
-            found.append((result.text, body.source_lang or result.source))
-    return found
+            translations.append((result.text, body.source_lang or result.source))
+    return translations
 
 
 def _checked(result: Translation | Exception, index: int, body: TranslateParameters) -> Translation:
     """A translation.
 
     Raises:
-        Exception: It failed, and with it the request: the protocol has no errors of single texts.
+        Exception: The text failed, and with it the request: the protocol has no errors of single texts.
     """
     if isinstance(result, UnsupportedFormality):
         raise formality_refused(body.target_lang)
@@ -164,7 +161,7 @@ def _checked(result: Translation | Exception, index: int, body: TranslateParamet
 async def _translated(
     request: Request, body: TranslateParameters, texts: list[str], terms: StoredTerms
 ) -> TranslateResult:
-    """The translations; a form of address that is only preferred is left out where the model knows none."""
+    """The translations; a form of address that is only preferred is dropped if the model does not support it."""
     options = _options(body, terms.terms, FORMALITY[body.formality])
     outcome = await _run(request, body, texts, options, terms.within_s)
     refused = any(isinstance(result, UnsupportedFormality) for result in outcome.results)

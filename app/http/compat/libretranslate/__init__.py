@@ -1,8 +1,8 @@
 """LibreTranslate's protocol at ``/libretranslate``, and at the root if the operator asks for it.
 
-It does what LibreTranslate does where clients can tell, also where a native route would do otherwise: codes are its
-own, a text whose language cannot be detected and one in the target language come back unchanged, and every error is
-``{"error": "..."}``. ``api_key`` is the caller's key where there are keys, and else ignored.
+Clients see the behaviour of LibreTranslate, even where native routes differ: it has its own language codes, a text
+whose language cannot be detected and one in the target language come back unchanged, and every error is
+``{"error": "..."}``. ``api_key`` is the caller's key if the service has keys; otherwise it is ignored.
 """
 
 from app.http.compat.libretranslate.at_root import LibreTranslateAtRoot

@@ -1,4 +1,4 @@
-"""LibreTranslate's routes at the root, for clients that take no path (``VERSO_COMPAT=libretranslate``)."""
+"""LibreTranslate's routes at the root, for clients without a configurable path (``VERSO_COMPAT=libretranslate``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LibreTranslateAtRoot:
     """Sends requests at the root that are LibreTranslate's to its routes, by rewriting their path.
 
     Native routes stay as they are. ``POST /translate`` is LibreTranslate's if its body is not JSON, or an object with
-    the field ``q``. Of a long body only the beginning is looked at, before the route checks the caller's key.
+    the field ``q``. Only the beginning of a long body is read before the route checks the caller's key.
 
     Args:
         app: The application inside.
@@ -28,7 +28,7 @@ class LibreTranslateAtRoot:
 
     def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
         self.app = app
-        self._enough_bytes = min(max_body_bytes, KEYLESS_BYTES)
+        self._peek_bytes = min(max_body_bytes, KEYLESS_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
@@ -38,7 +38,7 @@ class LibreTranslateAtRoot:
             belongs = path in _PATHS or path.startswith("/download_file/")
             if path == SHARED and scope["method"] == "POST":
                 message = await self._read(receive)
-                belongs = _is_theirs(Headers(scope=scope).get("content-type", ""), message)
+                belongs = _is_libretranslate(Headers(scope=scope).get("content-type", ""), message)
                 receive = _after(message, receive)
             elif (path, scope["method"]) == ("/", "POST"):
                 belongs = True
@@ -47,7 +47,7 @@ class LibreTranslateAtRoot:
         await self.app(scope, receive, send)
 
     async def _read(self, receive: Receive) -> Message:
-        """One message with the body, or with the beginning of a long one; or that the client has left."""
+        """One message with the body or the beginning of a long one; or the disconnect of the client."""
         body = bytearray()
         while True:
             message = await receive()
@@ -55,11 +55,11 @@ class LibreTranslateAtRoot:
                 return message
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if not more or len(body) > self._enough_bytes:
+            if not more or len(body) > self._peek_bytes:
                 return {"type": "http.request", "body": bytes(body), "more_body": more}
 
 
-def _is_theirs(content_type: str, message: Message) -> bool:
+def _is_libretranslate(content_type: str, message: Message) -> bool:
     if content_type.partition(";")[0].strip().lower() != "application/json":
         return True
     body = message.get("body", b"")
@@ -74,7 +74,7 @@ def _is_theirs(content_type: str, message: Message) -> bool:
 
 
 def _after(message: Message, receive: Receive) -> Receive:
-    """A ``receive`` that gives a message that has been received already, and then the next ones."""
+    """A ``receive`` that returns a message that was received already, and then the following ones."""
     received = [message]
 
     async def receive_again() -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Depends, Request
@@ -16,19 +17,16 @@ from app.http.form_body import FORM_BYTES
 from app.http.state import settings_of
 
 
-class _Read:
-    """Reads the parameters of a route. The key is the parameter ``api_key``, or is in ``Authorization: Bearer KEY``.
+@dataclass(eq=False)
+class _ReadParameters:
+    """Reads the parameters of a route. The key is the parameter ``api_key``, or in ``Authorization: Bearer KEY``.
 
-    Args:
-        schema: The model that describes them.
-        examples: Bodies for the OpenAPI document, by what they show.
-        scope: What a key must have, where there are keys; None if the route needs none.
+    Args: see :func:`reads`.
     """
 
-    def __init__(self, schema: type[BaseModel], examples: Mapping[str, Any], scope: Scope | None) -> None:
-        self._schema = schema
-        self._examples = examples
-        self._scope = scope
+    schema: type[BaseModel]
+    examples: Mapping[str, Any]
+    scope: Scope | None
 
     async def __call__(self, request: Request) -> Parameters:
         """The parameters of a request.
@@ -37,17 +35,17 @@ class _Read:
             ServiceError: The caller is refused, or the parameters cannot be read.
         """
         settings = settings_of(request)
-        takes_documents = self._scope == "documents" and bool(settings.max_documents)
-        if self._scope is None or (self._scope == "documents" and not takes_documents):
+        takes_documents = self.scope == "documents" and bool(settings.max_documents)
+        if self.scope is None or (self.scope == "documents" and not takes_documents):
             return await read_parameters(request, settings.max_body_bytes)
         bound = settings.max_document_bytes + FORM_BYTES if takes_documents else settings.max_body_bytes
-        return (await read_admitted_parameters(request, bound, self._scope, bearer_token(request), "api_key"))[1]
+        return (await read_admitted_parameters(request, bound, self.scope, bearer_token(request), "api_key"))[1]
 
     def described(self, method: str) -> dict[str, Any]:
         """See :class:`app.http.compat.described.ReadsParameters`."""
-        if self._scope == "documents":
-            return described.file_body(self._schema)
-        return described.body(self._schema, self._examples)
+        if self.scope == "documents":
+            return described.file_body(self.schema)
+        return described.body(self.schema, self.examples)
 
 
 def reads(schema: type[BaseModel], examples: Mapping[str, Any] | None = None, scope: Scope | None = "translate") -> Any:
@@ -55,7 +53,7 @@ def reads(schema: type[BaseModel], examples: Mapping[str, Any] | None = None, sc
 
     Args:
         schema: The model that describes them.
-        examples: Bodies for the OpenAPI document, by what they show.
-        scope: What a key must have, where there are keys; None if the route needs none.
+        examples: Bodies for the OpenAPI document, by title.
+        scope: The scope that a key must have, if the service has keys; None if the route needs no key.
     """
-    return Depends(_Read(schema, examples or {}, scope))
+    return Depends(_ReadParameters(schema, examples or {}, scope))

@@ -16,14 +16,14 @@ _BY_CODE = {
     "concurrency_exceeded": (429, "Slowdown: {}"),
     "quota_exceeded": (403, "{}"),
 }
-"""Statuses and messages about keys, in LibreTranslate's words; Mastodon takes 403 for an exhausted quota."""
+"""Statuses and messages about keys and limits, in LibreTranslate's words; Mastodon reads 403 as an exhausted quota."""
 
 
 def error_shape(problem: Problem) -> Response:
     """The response to a request that failed.
 
     Args:
-        problem: Why.
+        problem: The reason.
     """
     message = problem.to_dict()["detail"]
     headers = retry_header(problem)
@@ -36,7 +36,7 @@ def error_shape(problem: Problem) -> Response:
 
 
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """An error with a status of its own.
+    """An error with a given status.
 
     Args:
         status: The HTTP status.

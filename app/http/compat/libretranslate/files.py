@@ -1,4 +1,4 @@
-"""``/translate_file`` and ``/download_file``: jobs of :mod:`app.documents`, for clients that wait for them."""
+"""``/translate_file`` and ``/download_file``: documents, for clients that wait for the result."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from fastapi import Request, Response
 
-from app.documents.document import Document, Sender
+from app.documents.document import Document
 from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
 from app.http.access import metered_document
 from app.http.attachment import attachment
-from app.http.compat.libretranslate.asked import missing, read_string
 from app.http.compat.libretranslate.errors import error_response, error_shape
+from app.http.compat.libretranslate.parameters import missing, read_string
 from app.http.compat.parameters import Parameters
 from app.http.form_body import UploadedFile
 from app.http.middleware import release_body
@@ -26,13 +26,13 @@ from model.translation.options import TranslationOptions
 FILES_DISABLED = "Files translation are disabled on this server."
 """LibreTranslate's words."""
 
-_LOOK_S = 0.1
-"""Interval at which a request looks whether its document is done, in seconds."""
+_POLL_S = 0.1
+"""Interval at which a request checks whether its document is done, in seconds."""
 
 
 @dataclass(frozen=True)
-class FileAsked:
-    """What ``/translate_file`` is asked for.
+class FileRequest:
+    """The parameters of ``/translate_file``.
 
     Args:
         file: The document.
@@ -50,8 +50,8 @@ def supported_files(settings: Settings) -> list[str]:
     return sorted(FORMATS) if settings.max_documents else []
 
 
-def read_translate_file(parameters: Parameters) -> FileAsked:
-    """What ``/translate_file`` is asked for.
+def read_translate_file(parameters: Parameters) -> FileRequest:
+    """The parameters of ``/translate_file``.
 
     Args:
         parameters: The fields sent.
@@ -62,14 +62,14 @@ def read_translate_file(parameters: Parameters) -> FileAsked:
     file = parameters.files.get("file")
     if file is None:
         raise InvalidParameter(missing("file"))
-    asked = FileAsked(file, read_string(parameters, "source"), read_string(parameters, "target"))
+    body = FileRequest(file, read_string(parameters, "source"), read_string(parameters, "target"))
     if not file.name:
         raise InvalidParameter("Invalid request: empty file")
-    return asked
+    return body
 
 
 async def translate_document(request: Request, file: UploadedFile, source: str, target: str) -> Document:
-    """Translate a document and wait until it is done; it is cancelled if the client leaves.
+    """Translate a document and wait until it is done; it is cancelled if the client disconnects.
 
     Args:
         request: The request.
@@ -78,25 +78,22 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
         target: The target language.
 
     Raises:
-        InvalidParameter: There is no format for the file.
+        InvalidParameter: The format of the file is not supported.
         ServiceError: It cannot be translated.
     """
     documents = documents_of(request)
     log_fields(request.scope).update(bytes=len(file.content), ending=file.name.rpartition(".")[2][:20])
-
-    async def add(sender: Sender) -> Document:
-        # A repetition has a document of its own: this one is cancelled when its client leaves.
-        own = replace(sender, request="")
-        return await documents.add(file.content, file.name, source, target, TranslationOptions(), own)
-
     try:
-        document = await metered_document(request, (file, source, target), file.content, add)
+        async with metered_document(request, (file, source, target), file.content) as sender:
+            # A retry gets a document of its own, because this one is cancelled when its client disconnects.
+            own = replace(sender, request="")
+            document = await documents.add(file.content, file.name, source, target, TranslationOptions(), own)
     except UnsupportedDocument:
         raise InvalidParameter("Invalid request: file format not supported") from None
     release_body(request.scope)
     try:
         while document.is_active:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
             document = await documents.get(document.id)
     except asyncio.CancelledError:
         await documents.cancel(document.id)
@@ -106,14 +103,14 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
 
 def refused(document: Document) -> Response:
     """The error of a document that could not be translated."""
-    found = document.problem
-    if found is None:
+    problem = document.problem
+    if problem is None:
         return error_response(400, "The document was cancelled.")
-    return error_shape(Problem(found["status"], found["code"], found["title"], found["detail"]))
+    return error_shape(Problem(problem["status"], problem["code"], problem["title"], problem["detail"]))
 
 
 def address_of(request: Request, document: Document) -> str:
-    """The URL of a translated document; anybody who knows it can download the document for a day."""
+    """The URL of a translated document; for a day, anyone who knows it can download the document."""
     name = quote(f"{document.id}.{document.filename}", safe="")
     return str(request.url_for("libretranslate_download_file", filename=name))
 
@@ -126,7 +123,7 @@ async def download(request: Request, filename: str) -> Response:
         filename: The last part of its URL.
 
     Raises:
-        DocumentNotFound: There is none, or no longer.
+        DocumentNotFound: No document has the id; it may have been deleted.
         DocumentNotDone: It is still being translated.
     """
     id, _, name = filename.partition(".")

@@ -1,4 +1,4 @@
-"""Language codes on the wire: those LibreTranslate uses, whatever the loaded models call their languages."""
+"""Language codes on the wire: LibreTranslate's codes, independent of the codes of the loaded models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from app.http.compat.libretranslate.schemas import LanguageBody
-from app.http.schemas.requests import LANGUAGE_PATTERN, MAX_LANGUAGE_CHARACTERS
+from app.http.schemas.fields import LANGUAGE_PATTERN, MAX_LANGUAGE_CHARACTERS
 from model.languages import LanguagePairs, closest, english_name, plain_code, standard_code
 
 AUTO = "auto"
@@ -20,7 +20,7 @@ _ALIASES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
 
 
 def find_language(code: str, languages: tuple[str, ...]) -> str | None:
-    """The loaded language that a client means, in the spelling of its model; None if it is not loaded.
+    """The loaded language of a client's code, in the spelling of its model; None if it is not loaded.
 
     Args:
         code: A code in any case, or an alias.
@@ -39,7 +39,7 @@ def wire_code(language: str, languages: tuple[str, ...]) -> str:
         languages: The loaded languages.
 
     Returns:
-        The code; of two letters if there is one that means this language: ``fa`` for ``pes_Arab``.
+        The code, with two letters if possible: ``fa`` for ``pes_Arab``.
     """
     code, short = standard_code(language), plain_code(language)
     if len(code.partition("-")[0]) > 2 and len(short) == 2 and closest(short, languages) == language:
@@ -49,7 +49,7 @@ def wire_code(language: str, languages: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=8)
 def describe_languages(pairs: LanguagePairs) -> list[LanguageBody]:
-    """All loaded languages by code, each with the languages it can be translated to, itself among them.
+    """All loaded languages by code, each with the languages it can be translated to, itself included.
 
     Args:
         pairs: The loaded pairs.

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about the routes: FastAPI sees neither the bodies they read nor their errors."""
+"""The routes in the OpenAPI document: FastAPI sees neither their bodies nor their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ERRORS = {
 """An example of the error of each status."""
 
 BODY_ERRORS = {status: _ERRORS[status] for status in (400, 413)}
-"""Those of every route with parameters in its body."""
+"""Errors of every route with parameters in its body."""
 
 
 def answers(
@@ -63,44 +63,44 @@ def refusals(messages: Mapping[int, str]) -> Responses:
 
 
 def describe_shared_path(document: dict[str, Any]) -> None:
-    """Describe the bodies and answers of this protocol beside those of the native route of the same path.
+    """Add the bodies and answers of this protocol to the native route of the same path.
 
     Args:
         document: The application's OpenAPI document, which is changed.
     """
-    native, theirs = document["paths"][SHARED]["post"], document["paths"][PREFIX + SHARED]["post"]
-    native["requestBody"]["content"] = _either(native["requestBody"]["content"], theirs["requestBody"]["content"])
-    for status, response in theirs["responses"].items():
-        known = native["responses"].get(status, {**response, "content": {}})
-        native["responses"][status] = {**known, "content": _either(known["content"], response["content"])}
+    native, compatible = document["paths"][SHARED]["post"], document["paths"][PREFIX + SHARED]["post"]
+    native["requestBody"]["content"] = _either(native["requestBody"]["content"], compatible["requestBody"]["content"])
+    for status, response in compatible["responses"].items():
+        own = native["responses"].get(status, {**response, "content": {}})
+        native["responses"][status] = {**own, "content": _either(own["content"], response["content"])}
 
 
 def _either(forms: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """The forms of a body that may be that of one protocol or of another, by media type."""
-    found = {**others, **forms}
+    """The content of a body of either protocol, by media type."""
+    content = {**others, **forms}
     for media_type in forms.keys() & others.keys():
         schemas = [forms[media_type]["schema"], others[media_type]["schema"]]
         if schemas[0] != schemas[1]:
-            found[media_type] = {**forms[media_type], "schema": {"anyOf": schemas}}
-    return found
+            content[media_type] = {**forms[media_type], "schema": {"anyOf": schemas}}
+    return content
 
 
 def spec_of(document: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The part of an OpenAPI document that describes the paths below a prefix, which they lose.
+    """The part of an OpenAPI document for the paths below a prefix; the prefix is removed from them.
 
     Args:
-        document: The document of the application; its server is its own address.
+        document: The document of the application.
         prefix: The prefix.
     """
     paths = {path.removeprefix(prefix): item for path, item in document["paths"].items() if path.startswith(prefix)}
     schemas = document["components"]["schemas"]
     used: dict[str, Any] = {}
-    found = list(_references(paths))
-    while found:
-        name = found.pop()
+    references = list(_references(paths))
+    while references:
+        name = references.pop()
         if name not in used:
             used[name] = schemas[name]
-            found += _references(schemas[name])
+            references += _references(schemas[name])
     return {
         **{name: part for name, part in document.items() if name not in ("paths", "components", "tags")},
         "paths": paths,

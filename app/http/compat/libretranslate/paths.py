@@ -1,4 +1,4 @@
-"""Where the routes are."""
+"""The paths of the routes."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ PREFIX = "/libretranslate"
 """The path that all routes of the protocol begin with."""
 
 SHARED = "/translate"
-"""The path that a native route has, too; at the root, the body of a request says whose it is."""
+"""The path that a native route also has; at the root, the body of a request decides which route answers."""

@@ -1,4 +1,4 @@
-"""The routes of the protocol. They read parameters in any form, and wait for room in the queue and for models."""
+"""The routes of the protocol. Requests wait for models that are loading, and for room in the queue."""
 
 from __future__ import annotations
 
@@ -12,13 +12,6 @@ from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetec
 from app.http.access import accounts_of, caller_of, metered
 from app.http.compat.described import DescribedRoute
 from app.http.compat.libretranslate import schemas
-from app.http.compat.libretranslate.asked import (
-    TranslateAsked,
-    check_lengths,
-    not_supported,
-    read_texts,
-    read_translate,
-)
 from app.http.compat.libretranslate.dependency import reads
 from app.http.compat.libretranslate.errors import error_response
 from app.http.compat.libretranslate.files import (
@@ -38,6 +31,13 @@ from app.http.compat.libretranslate.languages import (
     wire_code,
 )
 from app.http.compat.libretranslate.openapi import BODY_ERRORS, answers, refusals, spec_of
+from app.http.compat.libretranslate.parameters import (
+    TextsRequest,
+    check_lengths,
+    not_supported,
+    read_texts,
+    read_translate,
+)
 from app.http.compat.libretranslate.paths import PREFIX
 from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
 from app.http.compat.parameters import Parameters
@@ -76,29 +76,30 @@ async def libretranslate_translate(
     come back unchanged. If a text of a list cannot be translated, none is.
     """
     settings = settings_of(request)
-    asked = read_translate(parameters, settings)
-    log_fields(request.scope).update(texts=len(asked.texts), characters=asked.num_characters)
+    body = read_translate(parameters, settings)
+    log_fields(request.scope).update(texts=len(body.texts), characters=body.num_characters)
     pairs = await service_of(request).language_pairs()
-    source, target = _languages(asked.source, asked.target, pairs)
+    source, target = _languages(body.source, body.target, pairs)
     if source == target:
-        return _answer(asked, [(text, []) for text in asked.texts])
-    return await metered(request, asked.texts, asked, lambda: _translate(request, asked, source, target, pairs))
+        return _answer(body, [(text, []) for text in body.texts])
+    async with metered(request, body.texts, body):
+        return await _translate(request, body, source, target, pairs)
 
 
 async def _translate(
-    request: Request, asked: TranslateAsked, source: str, target: str, pairs: LanguagePairs
+    request: Request, body: TextsRequest, source: str, target: str, pairs: LanguagePairs
 ) -> TranslateAnswer:
     """The answer of ``/translate`` for two languages."""
     settings = settings_of(request)
-    num_hypotheses = asked.num_alternatives + 1
+    num_hypotheses = body.num_alternatives + 1
     options = TranslationOptions(
-        format=asked.format,
+        format=body.format,
         num_hypotheses=num_hypotheses,
         beam_size=min(max(TranslationOptions().beam_size, num_hypotheses), settings.max_beam_size),
     )
     try:
         outcome = await service_of(request).translate(
-            TranslationRequest(asked.texts, source, target, options, caller_of(request), waits=True)
+            TranslationRequest(body.texts, source, target, options, caller_of(request), waits=True)
         )
     except UnsupportedPair:
         outcome = None
@@ -110,26 +111,28 @@ async def _translate(
         queue_ms=round(outcome.queue_ms, 3),
         decode_ms=round(outcome.decode_ms, 3),
     )
-    translated = [_translated(text, one, target, pairs) for text, one in zip(asked.texts, outcome.texts, strict=True)]
+    translated = [
+        _translated(text, result, target, pairs) for text, result in zip(body.texts, outcome.texts, strict=True)
+    ]
     if source != AUTO:
-        return _answer(asked, translated)
-    detected = [_detection(one.detected, pairs) for one in outcome.texts]
-    return _answer(asked, translated, detected)
+        return _answer(body, translated)
+    detected = [_detection(result.detected, pairs) for result in outcome.texts]
+    return _answer(body, translated, detected)
 
 
 def _languages(source: str, target: str, pairs: LanguagePairs) -> tuple[str, str]:
-    """The languages that a client means, in the spelling of their models; the source may be ``auto``."""
+    """The requested languages in the spelling of their models; the source may be ``auto``."""
     loaded = pairs.languages
-    found = AUTO if source.lower() == AUTO else find_language(source, loaded)
-    wanted = find_language(target, loaded)
-    if found is None or wanted is None:
-        raise not_supported(source if found is None else target)
-    return found, wanted
+    model_source = AUTO if source.lower() == AUTO else find_language(source, loaded)
+    model_target = find_language(target, loaded)
+    if model_source is None or model_target is None:
+        raise not_supported(source if model_source is None else target)
+    return model_source, model_target
 
 
-def _translated(text: str, found: TextResult, target: str, pairs: LanguagePairs) -> tuple[str, list[str]]:
+def _translated(text: str, result: TextResult, target: str, pairs: LanguagePairs) -> tuple[str, list[str]]:
     """The translation of a text and its alternatives, or its error."""
-    match found.result:
+    match result.result:
         case LanguageNotDetected():
             return text, []
         case DetectedPairNotServed(language=language):
@@ -142,15 +145,15 @@ def _translated(text: str, found: TextResult, target: str, pairs: LanguagePairs)
 
 
 def _answer(
-    asked: TranslateAsked, translated: list[tuple[str, list[str]]], detected: list[DetectionBody] | None = None
+    body: TextsRequest, translated: list[tuple[str, list[str]]], detected: list[DetectionBody] | None = None
 ) -> TranslateAnswer:
-    """Translations in the form of the texts; a field that was not asked for is left out."""
-    fields: dict[str, Any] = {"translatedText": asked.in_their_form([text for text, _ in translated])}
+    """Translations in the form of the texts; fields that were not requested are left out."""
+    fields: dict[str, Any] = {"translatedText": body.in_form([text for text, _ in translated])}
     if detected is not None:
-        fields["detectedLanguage"] = detected[0] if asked.form == "text" else detected
-    if asked.num_alternatives:
+        fields["detectedLanguage"] = detected[0] if body.form == "text" else detected
+    if body.num_alternatives:
         others = [others for _, others in translated]
-        fields["alternatives"] = others[0] if asked.form == "text" else others
+        fields["alternatives"] = others[0] if body.form == "text" else others
     return TranslateAnswer(**fields)
 
 
@@ -162,8 +165,9 @@ def _detection(detected: Detection | None, pairs: LanguagePairs) -> DetectionBod
 
 
 def _unavailable(source: str, target: str, pairs: LanguagePairs) -> InvalidParameter:
-    wanted, given = (_named(language, pairs) for language in (target, source))
-    return InvalidParameter(f"{wanted} is not available as a target language from {given}")
+    return InvalidParameter(
+        f"{_named(target, pairs)} is not available as a target language from {_named(source, pairs)}"
+    )
 
 
 def _named(language: str, pairs: LanguagePairs) -> str:
@@ -194,12 +198,12 @@ async def libretranslate_languages(request: Request) -> list[LanguageBody]:
     return describe_languages(await service_of(request).language_pairs())
 
 
-@router.get("/frontend/settings", summary="What interfaces want to know", responses=answers(schemas.FRONTEND_SETTINGS))
+@router.get("/frontend/settings", summary="Settings for interfaces", responses=answers(schemas.FRONTEND_SETTINGS))
 async def libretranslate_settings(request: Request) -> SettingsBody:
     """Limits, features, and languages to begin with."""
     accounts = accounts_of(request)
     languages = describe_languages(await service_of(request).language_pairs())
-    reached = {code for one in languages for code in one.targets if code != one.code}
+    reached = {code for language in languages for code in language.targets if code != language.code}
     target = "en" if "en" in reached else min(reached, default=languages[0].code)
     return SettingsBody(
         charLimit=settings_of(request).max_text_characters,
@@ -223,7 +227,7 @@ async def libretranslate_settings(request: Request) -> SettingsBody:
     responses=answers(schemas.HEALTHY, also={503: NOT_READY}),
 )
 async def libretranslate_health(request: Request) -> Response:
-    """For load balancers; 503 unless texts are translated now. It does not wait."""
+    """For load balancers; 503 at once unless the service is ready."""
     service = service_of(request)
     if service.state != "ready":
         return error_response(503, str(service.not_ready()))
@@ -263,16 +267,16 @@ async def libretranslate_translate_file(
 ) -> Response:
     """Translate a document, and wait until it is done.
 
-    The answer is the address of the translation, which is kept for a day. `GET /frontend/settings` lists the endings of
-    the files that are translated. The document is cancelled if the client does not wait.
+    The answer is the address of the translation, which is kept for a day. `GET /frontend/settings` lists the supported
+    endings of files. The document is cancelled if the client disconnects.
     """
     if not supported_files(settings_of(request)):
         return error_response(403, FILES_DISABLED)
-    asked = read_translate_file(parameters)
+    body = read_translate_file(parameters)
     pairs = await service_of(request).language_pairs()
-    source, target = _languages(asked.source, asked.target, pairs)
+    source, target = _languages(body.source, body.target, pairs)
     try:
-        document = await translate_document(request, asked.file, source, target)
+        document = await translate_document(request, body.file, source, target)
     except UnsupportedPair:
         document = None
     except DetectedPairNotServed as error:
@@ -297,5 +301,5 @@ async def libretranslate_download_file(request: Request, filename: str) -> Respo
 
 @router.get("/", include_in_schema=False)
 async def libretranslate_root(request: Request) -> Response:
-    """Redirects to the documentation, under the path that a proxy serves this process at."""
+    """Redirects to the documentation, under the path at which a proxy serves this process."""
     return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, for the OpenAPI document and for the answers, and an example of each."""
+"""Bodies of requests and answers, and an example of each."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ class _Body(BaseModel):
 
 
 class TranslateParameters(_Body):
-    """What to translate; other fields are ignored."""
+    """Texts or a document to translate; other fields are ignored."""
 
     q: str | list[str]
     """A text or a list of texts. In forms and queries, line breaks become `\\n`."""
 
     source: str
-    """The language of the texts, or `auto`: it is then detected for each text. Any case."""
+    """The language of the texts in any case, or `auto` to detect it for each text."""
 
     target: str
     """The language of the translation."""
 
     format: Literal["text", "html"] = "text"
-    """What the texts are written in; of `html` only the text is translated."""
+    """The format of the texts; in `html` only the text is translated."""
 
     alternatives: int = Field(0, ge=0)
-    """Most other translations of each text; the service has a limit."""
+    """Maximum number of alternatives for each text; the service has a limit."""
 
     api_key: str | None = None
-    """A key, where the service has keys; else accepted and not needed."""
+    """A key, if the service has keys; otherwise ignored."""
 
 
 class DetectParameters(_Body):
-    """What to detect the language of; other fields are ignored."""
+    """A text whose language to detect; other fields are ignored."""
 
     q: str
     """A text."""
 
 
 class FileParameters(_Body):
-    """What to translate; other fields are ignored."""
+    """Texts or a document to translate; other fields are ignored."""
 
     file: bytes
     """A document."""
@@ -56,7 +56,7 @@ class FileParameters(_Body):
 
 
 class TranslatedFile(_Body):
-    """Where a translated document is."""
+    """The location of a translated document."""
 
     translatedFileUrl: str
     """The address to download it from."""
@@ -98,7 +98,7 @@ class TranslateAnswer(_Body):
     """The detected language, if `source` is `auto`."""
 
     alternatives: list[str] | list[list[str]] | None = None
-    """Other translations, best first, if `alternatives` asks for any."""
+    """Alternatives, best first, if `alternatives` is more than 0."""
 
 
 class LanguageBody(_Body):
@@ -111,11 +111,11 @@ class LanguageBody(_Body):
     """Its English name."""
 
     targets: list[str]
-    """Codes of the languages it can be translated to, and its own."""
+    """Codes of the languages it can be translated to, itself included."""
 
 
 class NamedLanguage(_Body):
-    """A language that an interface may choose at first."""
+    """A language that an interface may preselect."""
 
     code: str
     """Its code."""
@@ -125,29 +125,29 @@ class NamedLanguage(_Body):
 
 
 class LanguageChoice(_Body):
-    """The languages that an interface may choose at first."""
+    """The languages that an interface may preselect."""
 
     source: NamedLanguage
-    """Of the text."""
+    """The language of the text."""
 
     target: NamedLanguage
-    """Of the translation."""
+    """The language of the translation."""
 
 
 class SettingsBody(_Body):
-    """What interfaces want to know about the service."""
+    """Settings of the service for interfaces."""
 
     charLimit: int
-    """Most characters in one text."""
+    """Maximum number of characters in one text."""
 
     frontendTimeout: int
-    """Milliseconds an interface should wait after a key press."""
+    """Milliseconds that an interface should wait after a keystroke."""
 
     apiKeys: bool
-    """Whether there are keys."""
+    """Whether the service has keys."""
 
     keyRequired: bool
-    """Whether a key is needed."""
+    """Whether a key is required."""
 
     suggestions: bool
     """Whether `POST /suggest` is enabled."""
@@ -156,10 +156,10 @@ class SettingsBody(_Body):
     """Whether `POST /translate_file` is enabled."""
 
     supportedFilesFormat: list[str]
-    """Endings of the files it takes."""
+    """Endings of the files that it accepts."""
 
     language: LanguageChoice
-    """Languages to begin with."""
+    """Preselected languages."""
 
 
 class HealthBody(_Body):

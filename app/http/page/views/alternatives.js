@@ -1,4 +1,4 @@
-/** The translations that the search found, with their scores; another one can be taken. */
+/** The translations that the search found, with their scores; the user can choose one. */
 
 import { fill, h } from "../element.js";
 import { decimal } from "../numbers.js";
@@ -8,14 +8,14 @@ import { differences } from "./differences.js";
 
 const ELEMENTS = /** @type {const} */ ({ same: "span", new: "ins", gone: "del" });
 
-/** A list that is made when it is opened. */
+/** A list that is filled when it is opened. */
 export class Alternatives {
   #list = h("ol");
   element = h(
     "details",
     { class: "alternatives", ontoggle: () => this.#fill() },
     h("summary", {}, "Other translations"),
-    h("p", { class: "muted" }, "With their scores, the mean log-probability of a token: the nearer to 0, the better."),
+    h("p", { class: "muted" }, "Scores are the mean log-probability per token: closer to 0 is better."),
     this.#list,
   );
   /** @type {Alternative[]} */
@@ -32,7 +32,7 @@ export class Alternatives {
    * Shows hypotheses, or hides itself if there is only one.
    *
    * @param {Alternative[]} hypotheses Best first.
-   * @param {string} taken The text that is the translation now.
+   * @param {string} taken The text that is the current translation.
    */
   show(hypotheses, taken) {
     this.#hypotheses = hypotheses;
@@ -45,7 +45,7 @@ export class Alternatives {
     if (!this.element.open || this.element.hidden) return;
     const focused = [...this.#list.querySelectorAll("button")].findIndex((button) => button === document.activeElement);
     const best = this.#hypotheses[0]?.text ?? "";
-    fill(this.#list, ...this.#hypotheses.map((one) => h("li", {}, this.#button(one, best))));
+    fill(this.#list, ...this.#hypotheses.map((hypothesis) => h("li", {}, this.#button(hypothesis, best))));
     this.#list.querySelectorAll("button")[focused]?.focus();
   }
 

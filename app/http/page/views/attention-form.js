@@ -1,5 +1,5 @@
 /**
- * What the explorer looks at: a sentence, its languages, how it is decoded, or a translation of one's own.
+ * The form of the explorer: a sentence, its languages, the decoding, and optionally the user's own translation.
  */
 
 import { fill, h } from "../element.js";
@@ -13,7 +13,7 @@ import { sentenceOf } from "../chosen-sentence.js";
 export class AttentionForm {
   #page;
   #submitted;
-  /** The sentence that the form was filled with last, to see whether another view brought a new one. */
+  /** The sentence that the form was last filled with, to detect a new one of another view. */
   #filledWith = "";
   #source = h("select", { onchange: () => this.choose({ source: this.#source.value }) });
   #target = h("select", { onchange: () => this.choose({ target: this.#target.value }) });
@@ -35,7 +35,7 @@ export class AttentionForm {
 
   /**
    * @param {Page} page
-   * @param {() => void} submitted Called when the form is sent or an option changed.
+   * @param {() => void} submitted Called when the form is submitted or an option changes.
    */
   constructor(page, submitted) {
     this.#page = page;
@@ -54,8 +54,8 @@ export class AttentionForm {
       h("label", {}, "To", this.#target),
       h("label", {}, "Decoding", this.#decoding),
       this.#width,
-      h("label", { class: "wide" }, "A translation of your own (optional)", this.#own),
-      h("button", { class: "primary" }, "Look inside"),
+      h("label", { class: "wide" }, "Your own translation (optional)", this.#own),
+      h("button", { class: "primary" }, "Show attention"),
     );
     page.store.subscribe((choices) => this.#showOptions(choices));
     this.#showOptions(page.store.get());
@@ -66,12 +66,12 @@ export class AttentionForm {
     return this.#sentence.value.trim();
   }
 
-  /** The translation to use instead of the model's own, or nothing. */
+  /** The translation to use instead of the model's own, or an empty string. */
   get own() {
     return this.#own.value.trim();
   }
 
-  /** Takes over what other views chose. */
+  /** Adopts the choices of other views. */
   refill() {
     const choices = this.#page.store.get();
     const { sentence } = sentenceOf(choices, this.#page.languages.exampleSource(choices));
@@ -81,12 +81,12 @@ export class AttentionForm {
     this.#own.value = "";
   }
 
-  /** Puts the focus into the form. */
+  /** Focuses the form. */
   focus() {
     this.#sentence.focus();
   }
 
-  /** Looks at another sentence. @param {string} sentence */
+  /** Uses another sentence. @param {string} sentence */
   use(sentence) {
     this.#sentence.value = sentence;
     this.#submit();
@@ -99,7 +99,7 @@ export class AttentionForm {
     this.#submitted();
   }
 
-  /** Changes languages or options, and sends the form. @param {Partial<Choices>} changes */
+  /** Changes languages or options, and submits the form. @param {Partial<Choices>} changes */
   choose(changes) {
     const { store, languages } = this.#page;
     const source = changes.source ?? store.get().source;
@@ -113,7 +113,7 @@ export class AttentionForm {
   #showOptions(choices) {
     const { source, target, decoding } = choices;
     const { languages } = this.#page;
-    fill(this.#source, h("option", { value: "auto" }, "Detect the language"), ...languages.sources.map(option));
+    fill(this.#source, h("option", { value: "auto" }, "Detect language"), ...languages.sources.map(option));
     fill(this.#target, ...languages.targets(source).map(option));
     this.#source.value = source;
     this.#target.value = target;
@@ -129,7 +129,7 @@ function option(code) {
   return h("option", { value: code }, languageName(code));
 }
 
-/** Enter sends; a sentence has no line break. @param {KeyboardEvent} event */
+/** Enter submits; a sentence has no line break. @param {KeyboardEvent} event */
 function submitOnEnter(event) {
   if (event.key !== "Enter" || event.isComposing) return;
   event.preventDefault();

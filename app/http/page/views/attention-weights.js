@@ -19,9 +19,9 @@
 /** @type {Kind[]} */
 export const KINDS = ["encoder", "decoder", "cross"];
 
-/** What `POST /attention` answered. */
+/** The answer of `POST /attention`. */
 export class AttentionWeights {
-  /** @type {Map<string, HeadMap>} Maps that were asked for, because a mean takes a pass over all heads. */
+  /** @type {Map<string, HeadMap>} Cached maps: a mean takes a pass over all heads. */
   #maps = new Map();
   #arrays;
 

@@ -1,5 +1,5 @@
 /**
- * The view "attention": every head's weights of one sentence and its translation, decoding step by step, and the search.
+ * The view "attention": all heads' weights for a sentence and its translation, decoding step by step, and the search.
  */
 
 import { attention, isAbort, Problem, translateOne } from "../api.js";
@@ -20,15 +20,15 @@ import { Palette } from "../palette.js";
 
 /** @type {Record<Kind, { title: string, about: string }>} */
 const ABOUT = {
-  encoder: { title: "Encoder", about: "How each source token weighs the source tokens." },
-  decoder: { title: "Decoder", about: "How each token of the translation weighs those that the decoder wrote before." },
-  cross: { title: "Cross", about: "How each token of the translation weighs the source tokens." },
+  encoder: { title: "Encoder", about: "The weights of source tokens for each source token." },
+  decoder: { title: "Decoder", about: "The weights of earlier target tokens for each target token." },
+  cross: { title: "Cross", about: "The weights of source tokens for each target token." },
 };
 
-/** With more tokens the enlarged map has the whole width. */
+/** With more tokens the enlarged map has the full width. */
 const LONG = 36;
 
-/** Language pairs that are offered when the languages do not fit. */
+/** Number of language pairs that are offered if the languages are not served. */
 const MAX_PAIRS = 6;
 
 /**
@@ -42,7 +42,7 @@ export function attentionView(page) {
   return { element: explorer.element, show: () => explorer.open(), hide: () => explorer.close() };
 }
 
-/** Joins the parts of the view: a map that is chosen in one of them is chosen for all. */
+/** Connects the parts of the view: a map chosen in one part is chosen in all. */
 class Explorer {
   #page;
   #form;
@@ -53,7 +53,7 @@ class Explorer {
   #palette = new Palette();
   /** @type {AbortController | null} Cancels the requests in progress. */
   #running = null;
-  /** What was asked for last. */
+  /** The key of the last request. */
   #loaded = "";
   /** @type {{ weights: AttentionWeights, file: Blob, sentence: string } | null} What is shown. */
   #result = null;
@@ -89,7 +89,7 @@ class Explorer {
     this.element = h(
       "section",
       { class: "attention", "aria-labelledby": "attention-title" },
-      h("h1", { id: "attention-title" }, "What the model looks at"),
+      h("h1", { id: "attention-title" }, "Attention"),
       this.#form.element,
       this.#problem,
       this.#results,
@@ -110,7 +110,7 @@ class Explorer {
     if (this.#key() !== this.#loaded) this.#load();
   }
 
-  /** The view is left. */
+  /** The view is closed. */
   close() {
     this.#stepper.stop();
   }
@@ -128,11 +128,11 @@ class Explorer {
       ),
       this.#about,
       h("div", { class: "head-frame" }, this.#grid.element),
-      h("label", { class: "check" }, this.#stretched, "Stretch the colours to each map’s largest weight"),
+      h("label", { class: "check" }, this.#stretched, "Scale the colours to each map’s largest weight"),
     );
   }
 
-  /** Asks for the weights and the search of what the form holds; a request before is cancelled. */
+  /** Requests the weights and the search for the form; an earlier request is cancelled. */
   async #load() {
     const { sentence, own } = this.#form;
     if (!sentence) return;
@@ -143,12 +143,12 @@ class Explorer {
     this.element.setAttribute("aria-busy", "true");
     try {
       const body = this.#fields(sentence);
-      const asked = { ...body, kinds: KINDS, ...(own && { target_text: own }) };
-      const { arrays, file } = await attention(asked, running.signal);
+      const fields = { ...body, kinds: KINDS, ...(own && { target_text: own }) };
+      const { arrays, file } = await attention(fields, running.signal);
       fill(this.#problem);
       this.#show({ weights: new AttentionWeights(arrays), file, sentence });
       this.element.setAttribute("aria-busy", "false");
-      if (own) this.#tree.explain("A translation of your own was not searched for; leave it out to see the search.");
+      if (own) this.#tree.explain("There is no search for your own translation; clear it to see the search.");
       else await this.#loadSearch(body, running.signal);
     } catch (error) {
       if (isAbort(error)) return;
@@ -159,7 +159,7 @@ class Explorer {
     }
   }
 
-  /** What an answer depends on. */
+  /** The choices that an answer depends on. */
   #key() {
     return JSON.stringify([this.#fields(this.#form.sentence), this.#form.own]);
   }
@@ -179,7 +179,7 @@ class Explorer {
     try {
       const { search, text } = await translateOne({ ...body, return_search: true }, signal);
       if (search) this.#tree.show(search, text);
-      else this.#tree.explain("This translation was not searched for.");
+      else this.#tree.explain("There was no search for this translation.");
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       this.#tree.explain(`The search cannot be shown. ${error.message}`);
@@ -218,12 +218,12 @@ class Explorer {
     });
   }
 
-  /** @param {Choice} wanted */
-  #choose(wanted) {
+  /** @param {Choice} choice */
+  #choose(choice) {
     if (!this.#result) return;
     const { weights, file, sentence } = this.#result;
     const before = this.#choice.kind;
-    this.#choice = weights.nearest(wanted);
+    this.#choice = weights.nearest(choice);
     if (this.#choice.kind !== before) this.#showKind(this.#choice.kind);
     if (this.#choice.kind !== "encoder") this.#decoderChoice = this.#choice;
     this.#grid.mark(this.#choice);
@@ -233,7 +233,7 @@ class Explorer {
     this.#stepper.draw(this.#decoderChoice, this.#palette);
   }
 
-  /** Draws everything anew, in other colours. */
+  /** Redraws everything, for other colours. */
   #draw() {
     if (!this.#result) return;
     this.#grid.draw(this.#result.weights, this.#palette, this.#stretched.checked);
@@ -247,7 +247,7 @@ class Explorer {
   }
 
   /**
-   * Says what the service refused, and offers a way out.
+   * Shows why the service refused the request, and offers fixes.
    *
    * @param {Problem} problem
    * @param {string} sentence
@@ -258,20 +258,20 @@ class Explorer {
     this.#result = null;
     fill(
       this.#problem,
-      h("div", { class: "notice error" }, h("p", {}, problem.message), this.#wayOut(problem, sentence)),
+      h("div", { class: "notice error" }, h("p", {}, problem.message), this.#fixes(problem, sentence)),
     );
   }
 
   /**
-   * Buttons that mend the request, if it is known how.
+   * Buttons that fix the request, if possible.
    *
    * @param {Problem} problem
    * @param {string} sentence
    */
-  #wayOut(problem, sentence) {
-    const button = (/** @type {string} */ label, /** @type {() => void} */ mend) => {
+  #fixes(problem, sentence) {
+    const button = (/** @type {string} */ label, /** @type {() => void} */ fix) => {
       const onclick = () => {
-        mend();
+        fix();
         // The button will be gone.
         this.#form.focus();
       };
@@ -279,7 +279,7 @@ class Explorer {
     };
     const first = firstSentence(sentence);
     if (problem.code === "several_sentences" && first !== sentence) {
-      return button(`Look at the first: ${first}`, () => this.#form.use(first));
+      return button(`Use the first sentence: ${first}`, () => this.#form.use(first));
     }
     if (problem.code === "unsupported_pair" || problem.code === "detected_pair_not_served") {
       const pairs = this.#page.languages.models.flatMap((model) => model.pairs).slice(0, MAX_PAIRS);

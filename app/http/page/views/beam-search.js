@@ -14,14 +14,14 @@
  * @property {Hypothesis[]} children Best first.
  * @property {string} text
  * @property {number} probability Of its last token, given those before.
- * @property {boolean} best Whether the answer goes through it.
+ * @property {boolean} best Whether it is part of the answer.
  */
 
 /** The hypotheses of a search. */
 export class BeamSearch {
   /** @type {Hypothesis[]} Step by step, the candidates of a step best first. */
   hypotheses = [];
-  /** @type {Hypothesis | null} The one that became the translation. */
+  /** @type {Hypothesis | null} The hypothesis that is the translation. */
   answer = null;
 
   /**
@@ -50,12 +50,12 @@ export class BeamSearch {
     });
     this.numSteps = steps.length;
     this.answer = this.#answer(translation);
-    for (let one = this.answer; one; one = one.parent) one.best = true;
+    for (let node = this.answer; node; node = node.parent) node.best = true;
   }
 
   /**
-   * The finished hypothesis that reads like the translation; several may, with other tokens. A translation that was
-   * changed after the search (capitals, protected spans) reads like none: then it is the most probable by its length.
+   * The finished hypothesis with the text of the translation; several may have it, with other tokens. If the translation
+   * was changed after the search (capitals, protected spans), the hypothesis with the best mean log-probability.
    *
    * @param {string} translation
    */
@@ -64,7 +64,7 @@ export class BeamSearch {
     const same = finished.filter(({ text }) => text.trim() === translation.trim());
     const mean = (/** @type {Hypothesis} */ { candidate, step }) => candidate.log_prob / (step + 1);
     return (same.length ? same : finished).reduce(
-      (best, one) => (best && mean(best) >= mean(one) ? best : one),
+      (best, next) => (best && mean(best) >= mean(next) ? best : next),
       /** @type {Hypothesis | null} */ (null),
     );
   }
@@ -73,7 +73,7 @@ export class BeamSearch {
    * A row for each hypothesis, so that no two lines of the tree cross: the answer is straight at the top; what branches
    * off is below, the latest branch nearest.
    *
-   * @param {boolean} withDropped Whether hypotheses that were not kept have a place.
+   * @param {boolean} withDropped Whether dropped hypotheses have a row.
    * @returns {Map<Hypothesis, number>}
    */
   rows(withDropped) {
@@ -81,20 +81,18 @@ export class BeamSearch {
     const rows = new Map();
     /** @type {number[]} By step, the first row that is free from there down. */
     const free = new Array(this.numSteps).fill(0);
-    const shown = (/** @type {Hypothesis[]} */ some) =>
-      some
-        .filter(({ candidate }) => withDropped || candidate.kept)
-        .sort((one, other) => Number(other.best) - Number(one.best));
+    const shown = (/** @type {Hypothesis[]} */ siblings) =>
+      siblings.filter(({ candidate }) => withDropped || candidate.kept).sort((a, b) => Number(b.best) - Number(a.best));
     const place = (/** @type {Hypothesis[]} */ siblings) => {
       for (const first of siblings) {
         const chain = [first];
         for (let [next] = shown(first.children); next; [next] = shown(next.children)) chain.push(next);
         const row = Math.max(...chain.map(({ step }) => free[step]));
-        for (const one of chain) {
-          rows.set(one, row);
-          free[one.step] = row + 1;
+        for (const hypothesis of chain) {
+          rows.set(hypothesis, row);
+          free[hypothesis.step] = row + 1;
         }
-        for (const one of chain.toReversed()) place(shown(one.children).slice(1));
+        for (const hypothesis of chain.toReversed()) place(shown(hypothesis.children).slice(1));
       }
     };
     place(shown(this.hypotheses.filter(({ parent }) => !parent)));
@@ -103,7 +101,7 @@ export class BeamSearch {
 }
 
 /**
- * What became of a hypothesis.
+ * The state of a hypothesis.
  *
  * @param {Hypothesis} hypothesis
  */

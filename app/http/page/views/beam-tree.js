@@ -19,7 +19,7 @@ const NARROWEST = 56;
 const MAX_CHARACTERS = 18;
 const COLUMNS = ["Step", "Token", "Probability", "Log-probability", "State", "Hypothesis"];
 
-/** The tree of a search. Its hypotheses can be pointed at, or reached with the arrow keys. */
+/** The tree of a search. Its hypotheses can be selected with the pointer or the arrow keys. */
 export class BeamTree {
   /** @type {BeamSearch | null} */
   #search = null;
@@ -27,7 +27,7 @@ export class BeamTree {
   #boxes = new Map();
   /** @type {Map<Hypothesis, SVGPathElement>} */
   #lines = new Map();
-  /** @type {Hypothesis | null} The one that is described. */
+  /** @type {Hypothesis | null} The described hypothesis. */
   #current = null;
   #dropped = h("input", { type: "checkbox", onchange: () => this.#draw() });
   #picture = h("div", { class: "beam-frame" });
@@ -54,12 +54,12 @@ export class BeamTree {
     h(
       "p",
       { class: "muted" },
-      "Each step adds one token to every hypothesis; the most probable ones are kept. Numbers are sums of log-probabilities.",
+      "Each step adds a token to every hypothesis and keeps the most probable ones. Numbers are sums of log-probabilities.",
     ),
     h(
       "div",
       { class: "row beam-legend" },
-      h("label", { class: "check" }, this.#dropped, "Show what was dropped"),
+      h("label", { class: "check" }, this.#dropped, "Show dropped hypotheses"),
       h("span", { class: "beam-key best" }, "the translation"),
       h("span", { class: "beam-key" }, "kept"),
       h("span", { class: "beam-key dropped" }, "dropped"),
@@ -82,7 +82,7 @@ export class BeamTree {
     this.explain("");
   }
 
-  /** Shows a sentence instead of a tree. @param {string} reason */
+  /** Shows a message instead of a tree. @param {string} reason */
   explain(reason) {
     this.#search = null;
     this.#content.hidden = true;
@@ -119,13 +119,18 @@ export class BeamTree {
     if (this.#current && !rows.has(this.#current)) this.#current = search.answer;
     const shown = search.hypotheses.filter((hypothesis) => rows.has(hypothesis));
     const left = columnsOf(shown, search.numSteps);
-    const place = (/** @type {Hypothesis} */ one) => ({
-      x: left[one.step],
-      y: MARGIN + (rows.get(one) ?? 0) * ROW,
-      width: left[one.step + 1] - left[one.step] - GAP,
+    const place = (/** @type {Hypothesis} */ hypothesis) => ({
+      x: left[hypothesis.step],
+      y: MARGIN + (rows.get(hypothesis) ?? 0) * ROW,
+      width: left[hypothesis.step + 1] - left[hypothesis.step] - GAP,
     });
-    this.#lines = new Map(shown.map((one) => [one, line(one, place(one), one.parent && place(one.parent))]));
-    this.#boxes = new Map(shown.map((one) => [one, this.#box(one, place(one))]));
+    this.#lines = new Map(
+      shown.map((hypothesis) => [
+        hypothesis,
+        line(hypothesis, place(hypothesis), hypothesis.parent && place(hypothesis.parent)),
+      ]),
+    );
+    this.#boxes = new Map(shown.map((hypothesis) => [hypothesis, this.#box(hypothesis, place(hypothesis))]));
     const width = left[search.numSteps] - GAP + MARGIN;
     const height = MARGIN * 2 + (Math.max(0, ...rows.values()) + 1) * ROW - (ROW - BOX);
     fill(
@@ -150,31 +155,31 @@ export class BeamTree {
   }
 
   /**
-   * @param {Hypothesis} one
+   * @param {Hypothesis} hypothesis
    * @param {{ x: number, y: number, width: number }} place
    */
-  #box(one, { x, y, width }) {
-    const { candidate } = one;
-    const token = candidate.finished ? `■ ${displayed(one)}` : displayed(one);
+  #box(hypothesis, { x, y, width }) {
+    const { candidate } = hypothesis;
+    const token = candidate.finished ? `■ ${displayed(hypothesis)}` : displayed(hypothesis);
     const score = decimal(candidate.log_prob, 2);
     return svg(
       "g",
       {
-        class: classOf("beam-box", one),
+        class: classOf("beam-box", hypothesis),
         role: "treeitem",
         tabindex: -1,
-        "aria-level": one.step + 1,
+        "aria-level": hypothesis.step + 1,
         "aria-selected": "false",
         "aria-label": [
           `${token} ${score} log-probability`,
-          `step ${one.step}`,
-          fate(one),
-          `probability of the token ${percent(one.probability, { exact: true })}`,
-          `hypothesis: ${one.text}`,
+          `step ${hypothesis.step}`,
+          fate(hypothesis),
+          `probability of the token ${percent(hypothesis.probability, { exact: true })}`,
+          `hypothesis: ${hypothesis.text}`,
         ].join("; "),
         transform: `translate(${x} ${y})`,
-        onpointerenter: () => this.#describe(one),
-        onfocus: () => this.#describe(one),
+        onpointerenter: () => this.#describe(hypothesis),
+        onfocus: () => this.#describe(hypothesis),
       },
       svg("rect", { width, height: BOX, rx: 7 }),
       svg("text", { x: width / 2, y: 15, class: "beam-token" }, token),
@@ -182,7 +187,7 @@ export class BeamTree {
     );
   }
 
-  /** Marks a hypothesis back to the beginning, and tells its numbers. @param {Hypothesis | null} hypothesis */
+  /** Marks a hypothesis and its ancestors, and shows its numbers. @param {Hypothesis | null} hypothesis */
   #describe(hypothesis) {
     for (const shape of [...this.#boxes.values(), ...this.#lines.values()]) shape.classList.remove("path");
     const before = this.#current && this.#boxes.get(this.#current);
@@ -190,20 +195,20 @@ export class BeamTree {
     before?.setAttribute("aria-selected", "false");
     this.#current = hypothesis;
     if (!hypothesis) return;
-    for (let one = /** @type {Hypothesis | null} */ (hypothesis); one; one = one.parent) {
-      this.#boxes.get(one)?.classList.add("path");
-      this.#lines.get(one)?.classList.add("path");
+    for (let node = /** @type {Hypothesis | null} */ (hypothesis); node; node = node.parent) {
+      this.#boxes.get(node)?.classList.add("path");
+      this.#lines.get(node)?.classList.add("path");
     }
     const now = this.#boxes.get(hypothesis);
     now?.setAttribute("tabindex", "0");
     now?.setAttribute("aria-selected", "true");
     const { candidate } = hypothesis;
     const facts = [
-      ["Hypothesis", hypothesis.text || "(nothing yet)"],
+      ["Hypothesis", hypothesis.text || "(empty)"],
       ["State", fate(hypothesis)],
       ["Log-probability", decimal(candidate.log_prob, 4)],
       ["Probability", percent(Math.exp(candidate.log_prob), { exact: true })],
-      ["Its last token", `${candidate.token}, ${percent(hypothesis.probability, { exact: true })}`],
+      ["Last token", `${candidate.token}, ${percent(hypothesis.probability, { exact: true })}`],
     ];
     fill(
       this.#detail,
@@ -216,7 +221,7 @@ export class BeamTree {
     const current = this.#current;
     if (!current) return;
     const within = [...this.#boxes.keys()].filter(({ step }) => step === current.step);
-    const rowOrder = within.sort((one, other) => this.#top(one) - this.#top(other));
+    const rowOrder = within.sort((a, b) => this.#top(a) - this.#top(b));
     const index = rowOrder.indexOf(current);
     const children = current.children.filter((child) => this.#boxes.has(child));
     /** @type {Record<string, Hypothesis | null | undefined>} */
@@ -234,9 +239,9 @@ export class BeamTree {
     box?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  /** @param {Hypothesis} one */
-  #top(one) {
-    return this.#boxes.get(one)?.transform.baseVal.getItem(0).matrix.f ?? 0;
+  /** @param {Hypothesis} hypothesis */
+  #top(hypothesis) {
+    return this.#boxes.get(hypothesis)?.transform.baseVal.getItem(0).matrix.f ?? 0;
   }
 }
 
@@ -248,9 +253,9 @@ export class BeamTree {
  */
 function columnsOf(shown, numSteps) {
   const widths = new Array(numSteps).fill(NARROWEST);
-  for (const one of shown) {
-    const characters = [...displayed(one)].length + (one.candidate.finished ? 2 : 0);
-    widths[one.step] = Math.max(widths[one.step], characters * CHARACTER + 16);
+  for (const hypothesis of shown) {
+    const characters = [...displayed(hypothesis)].length + (hypothesis.candidate.finished ? 2 : 0);
+    widths[hypothesis.step] = Math.max(widths[hypothesis.step], characters * CHARACTER + 16);
   }
   const left = [MARGIN + START + GAP];
   for (const width of widths) left.push(left[left.length - 1] + width + GAP);
@@ -266,16 +271,16 @@ function displayed({ candidate }) {
 /**
  * The line from a hypothesis' parent, or from the beginning.
  *
- * @param {Hypothesis} one
+ * @param {Hypothesis} hypothesis
  * @param {{ x: number, y: number }} to
  * @param {{ x: number, y: number, width: number } | null} from
  */
-function line(one, to, from) {
+function line(hypothesis, to, from) {
   const start = from ? { x: from.x + from.width, y: from.y + BOX / 2 } : { x: START, y: MARGIN + BOX / 2 };
   const end = { x: to.x, y: to.y + BOX / 2 };
   const middle = end.x - GAP / 2;
   const path = `M${start.x} ${start.y} H${end.x - GAP} C${middle} ${start.y} ${middle} ${end.y} ${end.x} ${end.y}`;
-  return svg("path", { class: classOf("beam-line", one), d: path });
+  return svg("path", { class: classOf("beam-line", hypothesis), d: path });
 }
 
 /**
@@ -294,7 +299,7 @@ function classOf(base, { best, candidate }) {
  * @returns {S[]}
  */
 function bestLast(shapes) {
-  const entries = [...shapes].sort(([one], [other]) => Number(one.best) - Number(other.best));
+  const entries = [...shapes].sort(([a], [b]) => Number(a.best) - Number(b.best));
   return entries.map(([, shape]) => shape);
 }
 

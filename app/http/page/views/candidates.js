@@ -1,12 +1,12 @@
-/** What a beam search considered at the first step behind a prefix. */
+/** The candidates of a beam search at the first step after a prefix. */
 
 /** @import { Translation } from "../types.js" */
 
 /**
  * @typedef {object} Choice One token.
  * @property {string} text The token as it continues the sentence, with a space before it where it begins a word.
- * @property {number} probability Of the token, given what stands before.
- * @property {string} continuation How the best translation that begins with it goes on; empty if the search found none.
+ * @property {number} probability Of the token, given the tokens before it.
+ * @property {string} continuation The continuation of the best translation that begins with it; empty if the search found none.
  * @property {boolean} isEnd Whether the sentence ends here.
  */
 
@@ -35,7 +35,7 @@ export function choicesOf({ search = [] }) {
   }
   return (
     (search[0]?.hypotheses ?? [])
-      // A token that is only the space before a word says nothing yet.
+      // Skip tokens that are only the space before a word.
       .filter(({ text, finished }) => finished || text.trim())
       .map(({ id, text, log_prob, finished }) => ({
         text,
@@ -43,14 +43,14 @@ export function choicesOf({ search = [] }) {
         continuation: best.get(id)?.text.slice(text.length) ?? "",
         isEnd: finished,
       }))
-      .sort((one, other) => other.probability - one.probability)
+      .sort((a, b) => b.probability - a.probability)
   );
 }
 
 /**
  * A beginning of a translation with one more token.
  *
- * @param {string} before Without whitespace at its end.
+ * @param {string} before The beginning, without trailing whitespace.
  * @param {string} text
  */
 export function extended(before, text) {

@@ -7,7 +7,7 @@ import { fill, h } from "../element.js";
 const SHOWN_MS = 2000;
 
 /**
- * A button that copies a text and says so.
+ * A button that copies a text and confirms it.
  *
  * @param {string} label
  * @param {() => string} text
@@ -18,7 +18,7 @@ export function copyButton(label, text, announce) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   button.addEventListener("click", async () => {
-    const feedback = (await copied(text())) ? "Copied" : "Not copied";
+    const feedback = (await copied(text())) ? "Copied" : "Copying failed";
     fill(button, feedback);
     announce(`${feedback}.`);
     clearTimeout(timer);
@@ -36,7 +36,7 @@ async function copied(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Browsers have no clipboard on pages that come without TLS from another machine, but they have this old way.
+    // Without TLS, browsers offer only this old API on pages from another machine.
     const active = document.activeElement;
     const area = h("textarea", { class: "unseen", "aria-hidden": "true", tabindex: -1 });
     area.value = text;

@@ -1,8 +1,8 @@
-/** How a text differs from another, by words. */
+/** The differences of two texts, by words. */
 
 /** @typedef {{ text: string, kind: "same" | "new" | "gone" }} Piece  `gone`: only the other text has it. */
 
-/** Comparisons of words that the browser may spend; above, all between the first and the last difference is new. */
+/** Maximum number of comparisons of words; beyond it, everything between the first and the last difference is new. */
 const MAX_COMPARISONS = 1_000_000;
 
 /**
@@ -13,15 +13,16 @@ const MAX_COMPARISONS = 1_000_000;
  * @returns {Piece[]}
  */
 export function differences(text, other) {
-  const [mine, theirs] = [pieces(text), pieces(other)];
+  const [words, otherWords] = [pieces(text), pieces(other)];
   let start = 0;
-  while (start < mine.length && mine[start] === theirs[start]) start++;
+  while (start < words.length && words[start] === otherWords[start]) start++;
   let end = 0;
-  while (end < Math.min(mine.length, theirs.length) - start && mine.at(-1 - end) === theirs.at(-1 - end)) end++;
-  return joined([
-    ...mine.slice(0, start).map(piece("same")),
-    ...changes(mine.slice(start, mine.length - end), theirs.slice(start, theirs.length - end)),
-    ...mine.slice(mine.length - end).map(piece("same")),
+  while (end < Math.min(words.length, otherWords.length) - start && words.at(-1 - end) === otherWords.at(-1 - end))
+    end++;
+  return merged([
+    ...words.slice(0, start).map(piece("same")),
+    ...changes(words.slice(start, words.length - end), otherWords.slice(start, otherWords.length - end)),
+    ...words.slice(words.length - end).map(piece("same")),
   ]);
 }
 
@@ -38,55 +39,55 @@ function piece(kind) {
 /**
  * By the longest common subsequence.
  *
- * @param {string[]} mine
- * @param {string[]} theirs
+ * @param {string[]} words
+ * @param {string[]} otherWords
  * @returns {Piece[]}
  */
-function changes(mine, theirs) {
-  const width = theirs.length + 1;
-  if (mine.length * theirs.length > MAX_COMPARISONS) {
-    return [...theirs.map(piece("gone")), ...mine.map(piece("new"))];
+function changes(words, otherWords) {
+  const width = otherWords.length + 1;
+  if (words.length * otherWords.length > MAX_COMPARISONS) {
+    return [...otherWords.map(piece("gone")), ...words.map(piece("new"))];
   }
-  /** Length of the longest common subsequence of what stands from a word of each text on. */
-  const lengths = new Uint16Array((mine.length + 1) * width);
+  /** Length of the longest common subsequence of the texts from a word of each on. */
+  const lengths = new Uint16Array((words.length + 1) * width);
   const length = (/** @type {number} */ row, /** @type {number} */ column) => lengths[row * width + column] ?? 0;
-  for (let row = mine.length - 1; row >= 0; row--) {
-    for (let column = theirs.length - 1; column >= 0; column--) {
+  for (let row = words.length - 1; row >= 0; row--) {
+    for (let column = otherWords.length - 1; column >= 0; column--) {
       lengths[row * width + column] =
-        mine[row] === theirs[column]
+        words[row] === otherWords[column]
           ? length(row + 1, column + 1) + 1
           : Math.max(length(row + 1, column), length(row, column + 1));
     }
   }
   /** @type {Piece[]} */
-  const found = [];
+  const differing = [];
   let [row, column] = [0, 0];
-  while (row < mine.length || column < theirs.length) {
-    const [word, other] = [mine[row], theirs[column]];
+  while (row < words.length || column < otherWords.length) {
+    const [word, other] = [words[row], otherWords[column]];
     if (word !== undefined && word === other) {
-      found.push({ text: word, kind: "same" });
+      differing.push({ text: word, kind: "same" });
       row++;
       column++;
     } else if (other !== undefined && (word === undefined || length(row, column + 1) >= length(row + 1, column))) {
-      found.push({ text: other, kind: "gone" });
+      differing.push({ text: other, kind: "gone" });
       column++;
     } else if (word !== undefined) {
-      found.push({ text: word, kind: "new" });
+      differing.push({ text: word, kind: "new" });
       row++;
     }
   }
-  return found;
+  return differing;
 }
 
 /**
- * Neighbours of one kind as one piece.
+ * Merges neighbours of the same kind.
  *
- * @param {Piece[]} found
+ * @param {Piece[]} parts
  */
-function joined(found) {
+function merged(parts) {
   /** @type {Piece[]} */
   const runs = [];
-  for (const { text, kind } of found) {
+  for (const { text, kind } of parts) {
     const last = runs.at(-1);
     if (last?.kind === kind) last.text += text;
     else runs.push({ text, kind });

@@ -1,5 +1,5 @@
 /**
- * One file that is translated: sent, waited for, and downloaded.
+ * A file: upload, progress and download.
  */
 
 import { addDocument, deleteDocument, documentResult, isAbort, Problem, readDocument } from "../api.js";
@@ -17,7 +17,7 @@ export class DocumentEntry {
   #file;
   #announce;
   #removed;
-  /** @type {Document | null} As the service has it; null until it has taken it in. */
+  /** @type {Document | null} The document in the service; null until it is accepted. */
   #document = null;
   #isSending = false;
   #isPaused = false;
@@ -57,7 +57,7 @@ export class DocumentEntry {
   }
 
   /**
-   * Hands the file in.
+   * Uploads the file.
    *
    * @param {Fields} fields How to translate it.
    */
@@ -77,13 +77,13 @@ export class DocumentEntry {
     this.#show();
   }
 
-  /** Asks no longer how far it is. */
+  /** Stops polling. */
   pause() {
     this.#isPaused = true;
     clearTimeout(this.#timer);
   }
 
-  /** Asks again. */
+  /** Resumes polling. */
   resume() {
     this.#isPaused = false;
     this.#wait_ms = FIRST_WAIT_MS;
@@ -151,8 +151,8 @@ export class DocumentEntry {
     if (total) this.#progress.value = done / total;
     else this.#progress.removeAttribute("value");
     this.#progress.hidden = !isUnderWay;
-    fill(this.#status, document ? statusOf(document) : this.#isSending && "Sending …");
-    fill(this.#download, document?.status === "done" ? "Download" : "Download what is translated");
+    fill(this.#status, document ? statusOf(document) : this.#isSending && "Uploading …");
+    fill(this.#download, document?.status === "done" ? "Download" : "Download translated part");
     this.#cancel.hidden = !isUnderWay;
     this.#download.hidden = !document || isUnderWay || (document.status !== "done" && done === 0);
     this.#remove.hidden = isUnderWay;
@@ -168,7 +168,7 @@ export class DocumentEntry {
   }
 
   /**
-   * Does something, and shows the problem if the service refuses.
+   * Runs an action, and shows the problem if the service refuses it.
    *
    * @param {() => Promise<unknown>} action
    */
@@ -179,7 +179,7 @@ export class DocumentEntry {
     } catch (error) {
       if (isAbort(error)) return;
       if (!(error instanceof Problem)) throw error;
-      // Deleted by another page, or a day old.
+      // Deleted by another page, or expired.
       if (error.status === 404) this.#document = null;
       this.refuse(error.message);
     }
@@ -187,7 +187,7 @@ export class DocumentEntry {
 }
 
 /**
- * How far a document is.
+ * The status of a document.
  *
  * @param {Document} document
  */
@@ -195,11 +195,11 @@ function statusOf({ status, sentences: { done, total }, seconds_left: seconds, u
   const progress = total === null ? "" : `${done} of ${total} sentences`;
   switch (status) {
     case "queued":
-      return "Waiting for other files";
+      return "Queued";
     case "running":
       return [progress || "Reading", seconds !== null && `${timeLeft(seconds)} left`].filter(Boolean).join(", ");
     case "done":
-      return untranslated ? `Translated, but for ${untranslated} of ${total} sentences` : "Translated";
+      return untranslated ? `Translated except ${untranslated} of ${total} sentences` : "Translated";
     case "failed":
       return ["Failed", progress].filter(Boolean).join(" after ");
     case "cancelled":
@@ -213,7 +213,7 @@ function timeLeft(seconds) {
 }
 
 /**
- * The name that an answer gives its file.
+ * The file name in a response.
  *
  * @param {Response} response
  */

@@ -1,5 +1,5 @@
 /**
- * Files to translate: chosen or dropped, and a list of what becomes of them.
+ * Files to translate, chosen or dropped, and the list of their translations.
  */
 
 import { h } from "../element.js";
@@ -7,7 +7,7 @@ import { DocumentEntry } from "./document-entry.js";
 
 /** @import { Fields } from "./live-translation.js" */
 
-/** Endings of the names of files that the service translates. */
+/** Endings of supported files. */
 const ENDINGS = ["txt", "md", "html", "srt", "vtt", "po", "xliff", "json", "csv", "docx", "odt", "pptx", "epub"];
 
 /** The files of this page. */
@@ -49,14 +49,18 @@ export class Documents {
         { class: "row" },
         h("button", { type: "button", onclick: () => this.#input.click() }, "Choose files …"),
         this.#input,
-        h("span", {}, "or drop them anywhere here."),
+        h("span", {}, "or drop them anywhere on this page."),
       ),
-      h("p", { class: "muted" }, `Layout and formatting stay: ${ENDINGS.map((ending) => `.${ending}`).join(" ")}`),
+      h(
+        "p",
+        { class: "muted" },
+        `Layout and formatting are preserved: ${ENDINGS.map((ending) => `.${ending}`).join(" ")}`,
+      ),
       this.#list,
     );
   }
 
-  /** @param {File[]} files To translate, as the options say now. */
+  /** @param {File[]} files Files to translate with the current options. */
   add(files) {
     for (const file of files) {
       /** @type {DocumentEntry} */
@@ -68,19 +72,19 @@ export class Documents {
       this.#list.prepend(entry.element);
       const ending = file.name.split(".").pop()?.toLowerCase() ?? "";
       if (ENDINGS.includes(ending)) entry.send(this.#fields());
-      else entry.refuse(`Files of this kind cannot be translated. These can: ${ENDINGS.join(", ")}.`);
+      else entry.refuse(`This file format is not supported. Supported endings: ${ENDINGS.join(", ")}.`);
     }
     this.#list.hidden = !this.#entries.size;
     if (files.length) this.#list.scrollIntoView({ block: "nearest" });
   }
 
-  /** Asks no longer how far they are. */
+  /** Stops polling. */
   pause() {
     this.#isPaused = true;
     for (const entry of this.#entries) entry.pause();
   }
 
-  /** Asks again. */
+  /** Resumes polling. */
   resume() {
     if (!this.#isPaused) return;
     this.#isPaused = false;
@@ -90,7 +94,7 @@ export class Documents {
   /**
    * Takes files that are dropped anywhere in the window: a browser would show the file instead of the page.
    *
-   * @param {HTMLElement} element It has the class `dropping` while files are above the window.
+   * @param {HTMLElement} element It has the class `dropping` while files are dragged over the window.
    */
   acceptDrops(element) {
     addEventListener("dragover", (event) => {
@@ -118,7 +122,7 @@ export class Documents {
   }
 }
 
-/** @param {DragEvent} event Whether it carries files; text that is dragged is for the browser. */
+/** @param {DragEvent} event Whether it has files; the browser handles dragged text. */
 function hasFiles(event) {
   return event.dataTransfer?.types.includes("Files") ?? false;
 }

@@ -1,5 +1,5 @@
 /**
- * The glossary: one that the service stores, or terms typed here; and what became of each term.
+ * The glossary: a stored one or terms typed here; and the use of each term.
  */
 
 import { glossaries, Problem } from "../api.js";
@@ -8,13 +8,13 @@ import { fill, h } from "../element.js";
 
 /** @import { Choices, Glossary, GlossaryTerm, Page, Translation } from "../types.js" */
 
-/** The value of the choice that is no id: those are UUIDs. */
+/** The value for typed terms; ids of glossaries are UUIDs. */
 const TYPED = "typed";
 const MAX_TERMS = 100;
 
-const BECAME = {
+const OUTCOMES = {
   used: "✓ used by the model",
-  replaced: "✓ put in place of another word",
+  replaced: "✓ replaced another word",
   missing: "✗ not used",
 };
 
@@ -25,19 +25,19 @@ export class GlossaryChoice {
   #announce;
   #changed;
   #select;
-  /** Whether the terms are those typed here. They are no part of the choices that other views share. */
+  /** Whether the typed terms are used. They are not part of the choices that the views share. */
   #isTyped = false;
   /** @type {Glossary[]} */
   #stored = [];
   #rows = h("tbody", {});
   #table;
   #problem = h("p", { class: "error", hidden: true });
-  /** What became of each term. */
+  /** The use of each term. */
   outcome = h("ul", { class: "terms-outcome", "aria-label": "Glossary terms", hidden: true });
 
   /**
    * @param {Page} page
-   * @param {() => void} changed Called when other terms are to be used.
+   * @param {() => void} changed Called when the terms change.
    */
   constructor({ store, languages, announce }, changed) {
     this.#store = store;
@@ -72,7 +72,7 @@ export class GlossaryChoice {
     this.#fillSelect(store.get());
   }
 
-  /** Asks which glossaries are stored. */
+  /** Loads the list of stored glossaries. */
   async load() {
     try {
       this.#stored = await glossaries();
@@ -85,14 +85,14 @@ export class GlossaryChoice {
     this.update(this.#store.get());
   }
 
-  /** @param {Choices} choices What is shown now; a glossary of other languages is given up. */
+  /** @param {Choices} choices The choices to show; a glossary of other languages is deselected. */
   update(choices) {
     const chosen = this.#stored.find((glossary) => glossary.glossary_id === choices.glossary);
     if (
       chosen &&
       !(sameLanguage(chosen.source_lang, choices.source) && sameLanguage(chosen.target_lang, choices.target))
     ) {
-      this.#announce(`The glossary ${chosen.name} is for other languages; it is not used now.`);
+      this.#announce(`The glossary ${chosen.name} is for other languages and is no longer used.`);
       this.#store.set({ glossary: "" });
       return;
     }
@@ -109,7 +109,7 @@ export class GlossaryChoice {
   }
 
   /**
-   * Shows what became of the terms.
+   * Shows the use of the terms.
    *
    * @param {Translation | null} translation
    * @param {string} [sourceText]
@@ -117,16 +117,16 @@ export class GlossaryChoice {
   showOutcome(translation, sourceText = "") {
     const source = new Characters(sourceText);
     const target = new Characters(translation?.text ?? "");
-    const found = (translation?.glossary ?? []).map((term) => ({
+    const terms = (translation?.glossary ?? []).map((term) => ({
       word: source.slice(...term.source),
-      became: term.target ? target.slice(...term.target) : null,
-      status: BECAME[term.status],
+      translated: term.target ? target.slice(...term.target) : null,
+      status: OUTCOMES[term.status],
     }));
-    const sought = translation && this.#isTyped ? this.#terms() : [];
-    const absent = sought.filter((term) => !found.some(({ word }) => isOccurrence(word, term.source)));
+    const requested = translation && this.#isTyped ? this.#terms() : [];
+    const absent = requested.filter((term) => !terms.some(({ word }) => isOccurrence(word, term.source)));
     fill(
       this.outcome,
-      ...found.map(({ word, became, status }) => outcomeItem(word, became, status)),
+      ...terms.map(({ word, translated, status }) => outcomeItem(word, translated, status)),
       ...absent.map((term) => outcomeItem(term.source, null, "not in the text")),
     );
     this.outcome.hidden = !this.outcome.children.length;
@@ -135,7 +135,7 @@ export class GlossaryChoice {
   #choose() {
     const value = this.#select.value;
     const stored = this.#stored.find(({ glossary_id: id }) => id === value);
-    // The terms of a stored glossary belong to a language, so that none can be detected.
+    // The terms of a stored glossary belong to a source language, so it cannot be detected.
     const source = stored && this.#languages.sources.find((code) => sameLanguage(code, stored.source_lang));
     this.#isTyped = value === TYPED;
     this.#store.set({ glossary: stored ? value : "", ...(source && { source }) });
@@ -147,17 +147,17 @@ export class GlossaryChoice {
   /** @param {Choices} choices */
   #fillSelect({ source, target, glossary }) {
     const fitting = this.#stored.filter(
-      (one) => sameLanguage(one.target_lang, target) && (source === "auto" || sameLanguage(one.source_lang, source)),
+      (item) => sameLanguage(item.target_lang, target) && (source === "auto" || sameLanguage(item.source_lang, source)),
     );
     fill(
       this.#select,
       h("option", { value: "" }, "None"),
       h("option", { value: TYPED }, "Terms typed here"),
-      ...fitting.map((one) =>
+      ...fitting.map((item) =>
         h(
           "option",
-          { value: one.glossary_id },
-          `${one.name} (${one.entry_count} ${one.entry_count === 1 ? "term" : "terms"})`,
+          { value: item.glossary_id },
+          `${item.name} (${item.entry_count} ${item.entry_count === 1 ? "term" : "terms"})`,
         ),
       ),
     );
@@ -192,7 +192,7 @@ export class GlossaryChoice {
 }
 
 /**
- * Whether two codes name a language: glossaries leave out what follows it, such as its script.
+ * Whether two codes have the same language: glossaries omit scripts and regions.
  *
  * @param {string} one
  * @param {string} other
@@ -202,7 +202,7 @@ function sameLanguage(one, other) {
 }
 
 /**
- * Whether a word of the text is an occurrence of a term: the service finds it with endings, too.
+ * Whether a word of the text is an occurrence of a term: the service also matches endings.
  *
  * @param {string} word
  * @param {string} term
@@ -213,15 +213,15 @@ function isOccurrence(word, term) {
 
 /**
  * @param {string} word
- * @param {string | null} became
+ * @param {string | null} translated
  * @param {string} status
  */
-function outcomeItem(word, became, status) {
+function outcomeItem(word, translated, status) {
   return h(
     "li",
     {},
     h("b", {}, word),
-    became === null ? null : [" → ", became].join(""),
+    translated === null ? null : ` → ${translated}`,
     h("span", { class: "muted" }, ` ${status}`),
   );
 }

@@ -12,16 +12,16 @@ import { choiceName } from "./attention-weights.js";
 
 /** @typedef {{ choice: Choice, element: HTMLElement, canvas: HTMLCanvasElement }} Cell */
 
-/** Tokens that a small map shows one by one; of more, several share a pixel. */
+/** Maximum tokens that a small map shows individually; of more, several share a pixel. */
 const FEW = 40;
 
-/** A grid of maps of which one is chosen. */
+/** A grid of maps, one of which is chosen. */
 export class HeadGrid {
   /** @type {Cell[][]} By layer and column. */
   #cells = [];
   #chosen;
 
-  /** @param {(choice: Choice) => void} chosen Called when somebody chooses a map. */
+  /** @param {(choice: Choice) => void} chosen Called when the user chooses a map. */
   constructor(chosen) {
     this.#chosen = chosen;
     this.element = h("div", { class: "head-grid", role: "grid", onkeydown: this.#move });

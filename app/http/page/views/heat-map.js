@@ -1,5 +1,5 @@
 /**
- * One map enlarged: tokens on both axes, and the weight under the pointer or at the position that the arrow keys move.
+ * An enlarged map: tokens on both axes, and the weight at the pointer or at a position that the arrow keys move.
  */
 
 import { fill, h } from "../element.js";
@@ -45,7 +45,7 @@ export class HeatMap {
   );
   #frame = h("div", { class: "heat-map" }, h("div", { class: "heat-corner" }), this.#columns, this.#rows, this.#cells);
 
-  /** @param {(message: string) => void} announce Tells people who use a screen reader. */
+  /** @param {(message: string) => void} announce Announces to screen readers. */
   constructor(announce) {
     this.#announce = announce;
     this.element = h("div", { class: "heat" }, this.#readout, this.#frame);
@@ -56,7 +56,7 @@ export class HeatMap {
    * Shows a map.
    *
    * @param {HeadMap} map
-   * @param {string} name What it shows.
+   * @param {string} name Its name.
    */
   show(map, name) {
     const hasSameTokens = map.rows === this.#map?.rows && map.columns === this.#map.columns;
@@ -68,7 +68,7 @@ export class HeatMap {
       this.#fit();
     }
     const [rows, columns] = [map.rows.length, map.columns.length];
-    this.#cells.setAttribute("aria-label", `${name}: ${rows} by ${columns} weights; arrow keys move, and tell each`);
+    this.#cells.setAttribute("aria-label", `${name}: ${rows} by ${columns} weights; arrow keys select one`);
     if (this.#position) this.#place(...this.#position);
     else this.#clear();
   }
@@ -84,13 +84,13 @@ export class HeatMap {
     if (map) palette.draw(this.#canvas, [map.rows.length, map.columns.length], map.weights, [0, highest]);
   }
 
-  /** Frames a row, that of a step of decoding. @param {number | null} row Null: none. */
+  /** Frames the row of a decoding step. @param {number | null} row Null: none. */
   markStep(row) {
     this.#stepBand.hidden = row === null;
     if (row !== null) this.#stepBand.style.setProperty("--row", String(row));
   }
 
-  /** Cells as large as the room allows, and at least so large that labels are readable; then the map scrolls. */
+  /** Sizes the cells: as large as the space allows, but with readable labels; otherwise the map scrolls. */
   #fit() {
     if (!this.#map) return;
     const room = this.element.clientWidth - this.#rows.offsetWidth - 2;
@@ -162,7 +162,7 @@ export class HeatMap {
     this.#unmark();
     this.#position = null;
     this.#rowBand.hidden = this.#columnBand.hidden = true;
-    fill(this.#readout, h("span", { class: "muted" }, "Point at a weight, or use the arrow keys."));
+    fill(this.#readout, h("span", { class: "muted" }, "Point at a weight or use the arrow keys."));
   }
 }
 

@@ -17,7 +17,7 @@ export class LanguageBar {
   #source;
   #target;
   #swap;
-  /** Whether somebody has chosen the target; otherwise it follows the language that is detected. */
+  /** Whether the user has chosen the target; otherwise it follows the detected language. */
   targetIsChosen = false;
 
   /**
@@ -38,12 +38,12 @@ export class LanguageBar {
     this.element = h("div", { class: "language-bar" }, this.#source, this.#swap, this.#target);
   }
 
-  /** @param {Choices} choices What is shown now; languages that are not served are replaced. */
+  /** @param {Choices} choices The choices to show; languages that are not served are replaced. */
   update(choices) {
     const pair = servedPair(this.#languages, choices.source, choices.target);
     this.#store.set(pair);
     const targets = this.#languages.targets(pair.source);
-    // Options that stay the same are left alone: somebody may be typing the name of one.
+    // Unchanged options are not replaced: the user may be typing the name of one.
     if ([...this.#target.options].map((shown) => shown.value).join() !== targets.join()) {
       fill(this.#target, ...targets.map((code) => languageOption(code)));
     }
@@ -55,7 +55,7 @@ export class LanguageBar {
   #chooseSource() {
     const { source: before, target } = this.#store.get();
     const source = this.#source.value;
-    // Translating from the language that was translated to: the other side is most likely wanted in exchange.
+    // The new source is the old target: swap the languages.
     this.#store.set({ source, target: source === target && before !== AUTO ? before : target });
   }
 
@@ -66,7 +66,7 @@ export class LanguageBar {
 }
 
 /**
- * A pair that the models translate, as near to the one wanted as can be.
+ * The served pair that is closest to a requested one.
  *
  * @param {Languages} languages
  * @param {string} source

@@ -1,15 +1,15 @@
-/** Below which probability a word counts as unsure, and how much colour a link has. */
+/** Levels of uncertainty of words, and the colour of links. */
 
 /** @typedef {{ below: number, name: string, label: string }} Level */
 
-/** @type {Level[]} How words are underlined whose probability is below a bound; the lowest bound first. */
+/** @type {Level[]} The underlines of words whose probability is below a bound, the lowest bound first. */
 export const LEVELS = [
   { below: 0.2, name: "very-unsure", label: "very unsure" },
   { below: 0.5, name: "unsure", label: "unsure" },
 ];
 
 /**
- * The level of a probability, or undefined where the model is sure.
+ * The level of a probability; undefined if the model is sure.
  *
  * @param {number} probability
  */
@@ -18,7 +18,7 @@ export function levelOf(probability) {
 }
 
 /**
- * How much colour a link has. The weakest can still be seen, and words can be read on the strongest.
+ * The amount of colour of a link: the weakest is visible, and words remain readable on the strongest.
  *
  * @param {number} weight 0 to 1.
  */

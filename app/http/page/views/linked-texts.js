@@ -1,6 +1,5 @@
 /**
- * A text and its translation, word by word: which belong together, how sure the model is of each, and what the search
- * considered instead.
+ * A text and its translation, word by word: links, the model's confidence in each word, and alternatives.
  */
 
 import { isAbort, Problem } from "../api.js";
@@ -25,7 +24,7 @@ const MAX_ANNOUNCED_CHARACTERS = 300;
 
 /** The words of both sides, linked. */
 export class LinkedTexts {
-  /** What a translation is to be asked for with; `num_hypotheses` is at most `beam_size`, and 1 for greedy decoding. */
+  /** Fields that the request needs; `num_hypotheses` is at most `beam_size`, and 1 for greedy decoding. */
   static fields = { return_alignment: true, return_confidence: true, return_scores: true, num_hypotheses: 4 };
 
   #source;
@@ -45,12 +44,12 @@ export class LinkedTexts {
   #undo = h(
     "p",
     { class: "row", hidden: true },
-    "This is not the model's own choice.",
+    "This is not the model's own translation.",
     h("button", { type: "button", onclick: () => this.#goBack() }, "Back to the model's own"),
   );
-  /** What goes into the pane of the translation. */
+  /** The content of the pane of the translation. */
   element = h("div", { class: "linked-texts" }, this.#words.element);
-  /** What goes below both panes. */
+  /** The content below both panes. */
   details = h(
     "div",
     { class: "linked-details", hidden: true },
@@ -63,20 +62,20 @@ export class LinkedTexts {
 
   /** @type {LinkedTranslation | undefined} */
   #shown;
-  /** @type {LinkedTranslation | undefined} The model's own. */
+  /** @type {LinkedTranslation | undefined} The model's own translation. */
   #own;
-  /** The word of the translation that the box was opened at. */
+  /** The word of the translation whose box was opened. */
   #opened = 0;
-  /** The word of the source that the pointer is at, or -1. */
+  /** The word of the source under the pointer, or -1. */
   #hovered = -1;
   #taking = new AbortController();
 
   /**
    * @param {object} options
-   * @param {HTMLTextAreaElement} options.source In an element `div.source-text`, which is positioned.
-   * @param {Ask} options.request Translates as the page is set to, with further fields of `POST /translate`; these
-   *   replace the page's, the text and the language included.
-   * @param {(translation: Translation) => void} options.onSteered Another translation was chosen, and is shown.
+   * @param {HTMLTextAreaElement} options.source A text area in the positioned element `div.source-text`.
+   * @param {Ask} options.request Translates with the page's options and further fields of `POST /translate`, which
+   *   replace the page's, including text and languages.
+   * @param {(translation: Translation) => void} options.onSteered Called when another translation was chosen and is shown.
    * @param {(message: string) => void} options.announce
    * @param {() => Limits | undefined} options.limits Those of the model that translates.
    */
@@ -100,7 +99,7 @@ export class LinkedTexts {
   }
 
   /**
-   * Shows a translation as far as it is there.
+   * Shows a partial translation.
    *
    * @param {string} text
    */
@@ -119,7 +118,7 @@ export class LinkedTexts {
    *
    * @param {Translation} translation
    * @param {string} sourceText The text that was translated.
-   * @param {TranslatedSentence[]} [sentences] Those of the streamed answer; without them the text is one sentence.
+   * @param {TranslatedSentence[]} [sentences] Sentences of the streamed answer; without them the text is one sentence.
    */
   show(translation, sourceText, sentences) {
     if (translation === this.#shown?.translation) return;
@@ -140,7 +139,7 @@ export class LinkedTexts {
     this.#hideTip();
     this.element.lang = languageTag(translation.target);
     this.#words.show(target, (word) => shown.levelOf(word)?.name ?? "");
-    // People type on while a text is translated.
+    // The user may continue to type while a text is translated.
     if (this.#isCurrent) {
       this.#mirror.show(source);
       this.#mirror.mark(
@@ -155,12 +154,12 @@ export class LinkedTexts {
     this.details.hidden = false;
   }
 
-  /** Whether what is shown is the translation of the text as it is now. */
+  /** Whether the shown translation belongs to the current text. */
   get #isCurrent() {
     return this.#shown !== undefined && this.#source.value === this.#shown.source.text;
   }
 
-  /** What is shown belongs to another text, or was translated in another way. */
+  /** The shown translation belongs to another text or other options. */
   outdate() {
     this.#hovered = -1;
     this.#taking.abort();
@@ -240,7 +239,7 @@ export class LinkedTexts {
       before: place?.before ?? "",
       look: (signal) => {
         if (place) return this.#steering.considered(shown, place, signal);
-        throw new Problem(0, { detail: "Which sentence this word is in is not known for this translation." });
+        throw new Problem(0, { detail: "The sentence of this word is unknown in this translation." });
       },
       isCurrent: ({ text, isEnd }) =>
         !isEnd && place !== undefined && place.rest.startsWith(place.before ? text : text.trimStart()),
@@ -271,7 +270,7 @@ export class LinkedTexts {
   /** @param {LinkedTranslation} chosen */
   #steer(chosen) {
     const { text } = chosen.translation;
-    // Other tokens may make the same text.
+    // Other tokens may give the same text.
     const shown = this.#own?.translation.text === text ? this.#own : chosen;
     this.#render(shown);
     this.#announce(announcementOf(text, "The translation was changed."));
@@ -296,10 +295,10 @@ function strengths(links) {
 }
 
 /**
- * What a screen reader says of a translation.
+ * The announcement of a translation for screen readers.
  *
  * @param {string} text The translation.
- * @param {string} instead What is said of a long one.
+ * @param {string} instead The announcement of a long one.
  */
 export function announcementOf(text, instead) {
   return text.length > MAX_ANNOUNCED_CHARACTERS ? instead : `Translation: ${text}`;

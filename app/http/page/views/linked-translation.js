@@ -1,4 +1,4 @@
-/** A translation and what is known of its words. */
+/** A translation, and the data about its words. */
 
 import { percent } from "../numbers.js";
 import { linkWords } from "./links.js";
@@ -10,17 +10,17 @@ import { Words } from "./words.js";
 /** @import { Link } from "./links.js" */
 /** @import { SentencePair, TranslatedSentence } from "./sentences.js" */
 
-/** @typedef {{ sentence: number, before: string, rest: string }} Place  A place in a sentence's translation. */
+/** @typedef {{ sentence: number, before: string, rest: string }} Place  A position in a sentence's translation. */
 
-/** It does not change: another choice makes another one. */
+/** Immutable: another choice gives another instance. */
 export class LinkedTranslation {
   /**
    * @param {object} parts
    * @param {Translation} parts.translation
    * @param {string} parts.sourceText
-   * @param {SentencePair[]} parts.pairs Empty where they are not known.
+   * @param {SentencePair[]} parts.pairs Empty if unknown.
    * @param {Alternative[]} parts.hypotheses What the search found, best first.
-   * @param {boolean} parts.isSteered Whether it is another one than the model's own.
+   * @param {boolean} parts.isSteered Whether it differs from the model's own.
    */
   constructor({ translation, sourceText, pairs, hypotheses, isSteered }) {
     this.translation = translation;
@@ -31,13 +31,13 @@ export class LinkedTranslation {
     this.target = new Words(translation.text, translation.target);
     const { words = [], uncovered } = translation.confidence ?? {};
     const spans = translation.integrity?.spans ?? [];
-    /** @type {Set<number>} Words of the translation that the model was not asked for. */
+    /** @type {Set<number>} Words of the translation that are protected. */
     this.protected = new Set(spans.flatMap(({ target }) => this.target.within(target)));
     const copied = spans.map(({ source: from, target }) => ({ source: from, target, weight: 1 }));
     this.links = linkWords(this.source, this.target, [...(translation.alignment ?? []), ...copied]);
     /** @type {Map<number, number>} By word of the translation. */
     this.probabilities = new Map(
-      words.flatMap((one) => this.target.within(one.target).map((word) => [word, one.probability])),
+      words.flatMap(({ target, probability }) => this.target.within(target).map((word) => [word, probability])),
     );
     for (const word of this.protected) this.probabilities.delete(word);
     /** @type {Set<number>} Words of the source that may have been left out. */
@@ -62,7 +62,7 @@ export class LinkedTranslation {
   }
 
   /**
-   * How unsure the model is of a word of the translation; undefined where it is sure.
+   * The level of uncertainty of a word of the translation; undefined if the model is sure.
    *
    * @param {number} word
    */
@@ -71,12 +71,12 @@ export class LinkedTranslation {
   }
 
   /**
-   * What there is to say of a word of the translation.
+   * The description of a word of the translation.
    *
    * @param {number} word
    */
   aboutTarget(word) {
-    if (this.protected.has(word)) return "Protected: it stays as it is.";
+    if (this.protected.has(word)) return "Protected: unchanged.";
     const probability = this.probabilities.get(word);
     const level = this.levelOf(word);
     const sure = probability === undefined ? "" : `${percent(probability)} sure${level ? `, ${level.label}` : ""}. `;
@@ -85,18 +85,18 @@ export class LinkedTranslation {
   }
 
   /**
-   * What there is to say of a word of the source.
+   * The description of a word of the source.
    *
    * @param {number} word
    */
   aboutSource(word) {
-    const left = this.uncovered.has(word) ? "Perhaps left out of the translation. " : "";
+    const left = this.uncovered.has(word) ? "Possibly left out of the translation. " : "";
     const links = this.links.ofSource.get(word);
-    return `${left}${links ? `Becomes ${named(links, this.target)}.` : "No counterpart in the translation."}`;
+    return `${left}${links ? `Translated as ${named(links, this.target)}.` : "No counterpart in the translation."}`;
   }
 
   /**
-   * Where a word of the translation stands; undefined if its sentence is not known.
+   * The position of a word of the translation; undefined if its sentence is unknown.
    *
    * @param {number} word
    * @returns {Place | undefined}
@@ -113,17 +113,17 @@ export class LinkedTranslation {
 }
 
 /**
- * What a search found, best first. It finds some texts more than once, from different tokens.
+ * The hypotheses of a search, best first, without texts that occur more than once from different tokens.
  *
  * @param {Translation} translation
  * @returns {Alternative[]}
  */
 export function hypothesesOf({ text, score, finish_reason, alternatives }) {
-  const found = [{ text, score, finish_reason }, ...alternatives];
-  return found.filter((one, index) => found.findIndex((other) => other.text === one.text) === index);
+  const hypotheses = [{ text, score, finish_reason }, ...alternatives];
+  return hypotheses.filter((item, index) => hypotheses.findIndex((other) => other.text === item.text) === index);
 }
 
-/** Counterparts that are named; all are lit. */
+/** Maximum number of counterparts that are named; all are highlighted. */
 const MAX_NAMED = 4;
 
 /**

@@ -1,4 +1,4 @@
-/** Which words of two texts belong together. The service links pieces of words; here they are grouped by word. */
+/** The links between the words of two texts. The service links parts of words; here they are grouped by word. */
 
 /** @import { AlignmentLink } from "../types.js" */
 /** @import { Words } from "./words.js" */
@@ -50,7 +50,7 @@ function listed(links) {
   return new Map(
     [...links].map(([from, weights]) => [
       from,
-      [...weights].map(([word, weight]) => ({ word, weight })).sort((one, other) => other.weight - one.weight),
+      [...weights].map(([word, weight]) => ({ word, weight })).sort((a, b) => b.weight - a.weight),
     ]),
   );
 }

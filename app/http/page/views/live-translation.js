@@ -1,5 +1,5 @@
 /**
- * Translation while somebody types: each change cancels the request before, and a pause starts the next one.
+ * Translation while the user types: each change cancels the previous request, and a pause starts the next one.
  */
 
 import { isAbort, Problem, translateOne, translateStream } from "../api.js";
@@ -9,21 +9,21 @@ import { Characters } from "../characters.js";
 /** @import { TranslatedSentence } from "./sentences.js" */
 
 const PAUSE_MS = 250;
-/** Confidence and alternatives take longer than the translation: they are asked for if it is left for so long. */
+/** Confidence and alternatives take longer than the translation; they are requested after this pause. */
 const DETAILS_PAUSE_MS = 300;
 
 /** @typedef {Record<string, unknown>} Fields  Fields of `POST /translate`. */
 
 /**
- * What becomes of a text. A translation that is cancelled gives no further call.
+ * Callbacks of a translation. A cancelled translation makes no further calls except `stopped`.
  *
  * @typedef {object} Listener
  * @property {() => void} started
  * @property {(text: string) => void} partial The sentences translated so far.
  * @property {(translation: Translation) => void} translated
- * @property {(translation: Translation) => void} detailed The same translation, with the details asked for.
+ * @property {(translation: Translation) => void} detailed The same translation, with the requested details.
  * @property {(problem: Problem) => void} failed
- * @property {() => void} stopped Nothing is being translated any more: it is done, cancelled or has failed.
+ * @property {() => void} stopped The translation is done, cancelled or has failed.
  */
 
 /** Keeps one translation up to date. */
@@ -37,12 +37,12 @@ export class LiveTranslation {
   #controller = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  /** @type {TranslatedSentence[]} Those of the text, as far as they are translated. */
+  /** @type {TranslatedSentence[]} The translated sentences of the text so far. */
   sentences = [];
 
   /**
    * @param {() => Fields | null} fields The request; null if there is nothing to translate.
-   * @param {() => Fields | null} details The further fields of the second request; null if none is wanted.
+   * @param {() => Fields | null} details The further fields of the second request; null for none.
    * @param {Listener} listener
    */
   constructor(fields, details, listener) {
@@ -51,7 +51,7 @@ export class LiveTranslation {
     this.#listener = listener;
   }
 
-  /** Something has changed: translates after a pause. */
+  /** Translates after a pause, because something has changed. */
   change() {
     this.cancel();
     this.sentences = [];
@@ -65,7 +65,7 @@ export class LiveTranslation {
     return this.#run();
   }
 
-  /** Cancels what is being translated, or would be after the pause. */
+  /** Cancels the running or pending translation. */
   cancel() {
     clearTimeout(this.#timer);
     this.#controller.abort();
@@ -88,7 +88,7 @@ export class LiveTranslation {
     } finally {
       if (!signal.aborted) this.#listener.stopped();
     }
-    // The last event may have changed something, such as the language: another pause has begun.
+    // The last event may have changed something, such as the language, and so started another pause.
     if (signal.aborted) return;
     this.#timer = setTimeout(() => this.#readDetails(fields, signal), DETAILS_PAUSE_MS);
   }
@@ -103,7 +103,7 @@ export class LiveTranslation {
     let end = 0;
     for await (const event of translateStream(fields, signal)) {
       if (event.event === "sentence") {
-        // What stands between two sentences is kept, as the service does when it joins them.
+        // The text between two sentences is unchanged, as in the service.
         text += source.slice(end, event.source[0]) + event.translation;
         end = event.source[1];
         this.sentences.push({ source: event.source, translation: event.translation });
@@ -124,7 +124,7 @@ export class LiveTranslation {
     try {
       this.#listener.detailed(await translateOne({ ...fields, ...details }, signal));
     } catch (error) {
-      // The translation is there. Without details it looks plainer, and nothing else is amiss.
+      // The translation is complete; without details it is only less informative.
       if (!isAbort(error) && !(error instanceof Problem)) throw error;
     }
   }

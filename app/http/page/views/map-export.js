@@ -18,7 +18,7 @@ const CHARACTER = 8.5;
 const MAX_WORDS = 5;
 const MAX_NAME = 60;
 
-/** A picture has as many pixels as a browser surely draws: some refuse canvases of more than 16 million. */
+/** Maximum pixels of a picture: some browsers refuse canvases of more than 16 million. */
 const MAX_PIXELS = 16e6;
 
 /**

@@ -11,16 +11,16 @@ import { WeightTable } from "./weight-table.js";
 /** @import { Palette } from "../palette.js" */
 
 /**
- * What a panel shows.
+ * The content of a panel.
  *
  * @typedef {object} Shown
  * @property {HeadMap} map
  * @property {string} name What the map is.
  * @property {string} sentence The source, for names of files.
- * @property {Blob} file The archive that the weights came in.
+ * @property {Blob} file The archive with the weights.
  */
 
-/** One map and what can be done with it. */
+/** A map and its actions. */
 export class MapPanel {
   /** @type {Shown | null} */
   #shown = null;
@@ -33,14 +33,14 @@ export class MapPanel {
   #scale = h("canvas", { class: "scale", "aria-hidden": "true" });
   #end = h("span");
 
-  /** @param {(message: string) => void} announce Tells people who use a screen reader. */
+  /** @param {(message: string) => void} announce Announces to screen readers. */
   constructor(announce) {
     this.#map = new HeatMap(announce);
     this.element = h(
       "section",
       { class: "card map-panel", "aria-labelledby": "map-title" },
       this.#title,
-      h("p", { class: "muted" }, "Rows attend to columns; each row sums to one. ▁ begins a word."),
+      h("p", { class: "muted" }, "Rows attend to columns; each row sums to 1. ▁ marks the beginning of a word."),
       h("div", { class: "row scale-legend mono" }, "0", this.#scale, this.#end),
       this.#map.element,
       this.#table.element,
@@ -78,7 +78,7 @@ export class MapPanel {
     fill(this.#end, String(Number(this.#highest.toFixed(3))));
   }
 
-  /** Frames the row of a step of decoding. @param {number | null} step Null: none. */
+  /** Frames the row of a decoding step. @param {number | null} step Null: none. */
   markStep(step) {
     this.#map.markStep(step);
   }

@@ -63,8 +63,8 @@ export class Options {
           "fieldset",
           { class: "option" },
           h("legend", {}, "Search"),
-          h("label", { title: "The most probable token at every step: fastest" }, this.#greedy, "Greedy"),
-          h("label", { title: "Several hypotheses at a time: better" }, this.#beam, "Beam"),
+          h("label", { title: "The most probable token at every step; fastest" }, this.#greedy, "Greedy"),
+          h("label", { title: "Several hypotheses in parallel; better" }, this.#beam, "Beam"),
           this.#width,
           this.#shownWidth,
         ),
@@ -74,7 +74,7 @@ export class Options {
     );
   }
 
-  /** @param {Choices} choices What is shown now. */
+  /** @param {Choices} choices The choices to show. */
   update(choices) {
     const width = beamSize({ ...choices, decoding: "beam" }, this.#languages);
     this.#greedy.checked = choices.decoding === "greedy";
@@ -94,7 +94,7 @@ export class Options {
       [
         choices.decoding === "greedy" ? "greedy search" : `beam of ${width}`,
         formality && choices.formality,
-        this.#glossary.fields().glossary && "with a glossary",
+        this.#glossary.fields().glossary && "glossary",
       ]
         .filter(Boolean)
         .join(", "),

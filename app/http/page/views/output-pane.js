@@ -1,5 +1,5 @@
 /**
- * Where the translation is shown, and what can be done with it.
+ * The pane of the translation, and its buttons.
  */
 
 import { fill, h } from "../element.js";
@@ -17,7 +17,7 @@ const SLOW_MS = 4000;
  * @property {() => string} text The translation.
  * @property {() => string} link The address to share.
  * @property {() => void} retry
- * @property {() => void} chooseSentence Other views are about to be opened: says which sentence they show.
+ * @property {() => void} chooseSentence Another view is about to open: chooses the sentence that it shows.
  * @property {(message: string) => void} announce
  */
 
@@ -44,7 +44,7 @@ export class OutputPane {
       { class: "pane-foot" },
       copyButton("Copy", text, announce),
       copyButton("Copy link", link, announce),
-      h("a", { href: "#/attention", onclick: chooseSentence }, "Look at attention"),
+      h("a", { href: "#/attention", onclick: chooseSentence }, "Show attention"),
       h("a", { href: "#/tour", onclick: chooseSentence }, "How it works"),
     );
     this.#output = h(
@@ -67,7 +67,7 @@ export class OutputPane {
     this.#output.lang = languageTag(language);
   }
 
-  /** @param {boolean} is Whether there is a translation, perhaps of a part. */
+  /** @param {boolean} is Whether there is a translation, possibly partial. */
   set hasTranslation(is) {
     this.#tools.hidden = !is;
     this.element.classList.toggle("empty", !is);
@@ -81,13 +81,13 @@ export class OutputPane {
     if (is) this.#slowTimer = setTimeout(() => fill(this.#slow, "Still translating …"), SLOW_MS);
   }
 
-  /** @param {boolean} is Whether what is shown belongs to a text that has been changed. */
+  /** @param {boolean} is Whether the shown translation belongs to an earlier text. */
   set isStale(is) {
     this.#content.classList.toggle("stale", is);
   }
 
   /**
-   * Tells why there is no translation.
+   * Shows why there is no translation.
    *
    * @param {Problem} problem
    */
@@ -98,7 +98,7 @@ export class OutputPane {
 
   /**
    * @param {string} message
-   * @param {string} label Of the button.
+   * @param {string} label The label of the button.
    * @param {() => void} action
    */
   showNotice(message, label, action) {
@@ -112,7 +112,7 @@ export class OutputPane {
     this.#notice.hidden = false;
   }
 
-  /** Takes the notice away. */
+  /** Removes the notice. */
   clearNotice() {
     fill(this.#notice);
     this.#notice.hidden = true;

@@ -1,4 +1,4 @@
-/** The sentences of a text and of its translation, and how the translation of one of them replaces the one before. */
+/** The sentences of a text and of its translation, and the replacement of a sentence's translation. */
 
 import { Characters } from "../characters.js";
 
@@ -6,15 +6,15 @@ import { Characters } from "../characters.js";
 
 /** @typedef {{ source: Span, translation: string }} TranslatedSentence  As the events of a streamed answer have it. */
 /** @typedef {{ source: Span, target: Span }} SentencePair  Both in characters. */
-/** @typedef {{ source?: Span, target: Span | null }} Placed  What is known of a place of the text. */
+/** @typedef {{ source?: Span, target: Span | null }} Placed  Data about a position of the text. */
 
 /**
- * Where the sentences are in the text and in its translation.
+ * The positions of sentences in the text and in its translation.
  *
  * @param {string} text
  * @param {string} translation
  * @param {TranslatedSentence[] | undefined} sentences In order; undefined: the text is one sentence.
- * @returns {SentencePair[]} Empty if the translation does not hold them.
+ * @returns {SentencePair[]} Empty if the translation does not contain them.
  */
 export function pairSentences(text, translation, sentences) {
   if (!sentences) return [{ source: [0, count(text)], target: [0, count(translation)] }];
@@ -23,20 +23,20 @@ export function pairSentences(text, translation, sentences) {
   let unit = 0;
   let character = 0;
   for (const sentence of sentences) {
-    const found = translation.indexOf(sentence.translation, unit);
-    if (found < 0) return [];
-    const start = character + count(translation.slice(unit, found));
+    const position = translation.indexOf(sentence.translation, unit);
+    if (position < 0) return [];
+    const start = character + count(translation.slice(unit, position));
     character = start + count(sentence.translation);
-    unit = found + sentence.translation.length;
+    unit = position + sentence.translation.length;
     pairs.push({ source: sentence.source, target: [start, character] });
   }
   return pairs;
 }
 
 /**
- * The translation of a text after one of its sentences was translated anew: its words, links and terms come from the
- * answer, those of the other sentences stay. Of several sentences the score of the whole text is unknown then; the
- * confidence is that of the answer.
+ * The translation of a text after one of its sentences was translated again: its words, links and terms come from
+ * the answer, those of the other sentences stay. With several sentences the score of the whole text is then unknown, and
+ * the confidence is that of the answer.
  *
  * @param {Translation} whole
  * @param {SentencePair[]} pairs
@@ -68,7 +68,7 @@ export function replaceSentence(whole, pairs, index, answer) {
     text: head + answer.text + tail,
     score: isWhole ? answer.score : null,
     finish_reason: isWhole ? answer.finish_reason : whole.finish_reason,
-    alternatives: isWhole ? answer.alternatives.map((one) => ({ ...one, text: head + one.text + tail })) : [],
+    alternatives: isWhole ? answer.alternatives.map((item) => ({ ...item, text: head + item.text + tail })) : [],
     alignment: joined(whole.alignment ?? [], answer.alignment ?? []),
     ...(spans.length && {
       integrity: { status: spans.some(({ restored }) => restored) ? "restored" : "intact", spans },

@@ -1,6 +1,6 @@
 /**
- * Marks words in a text area. A text area holds nothing but text: an element behind it repeats the text with the same
- * line breaks, says where each word is, and has a box for each mark.
+ * Marks words in a text area. As a text area contains only text, an element behind it repeats the text with the same line
+ * breaks, gives the position of each word, and has a box for each mark.
  */
 
 import { fill, h } from "../element.js";
@@ -25,7 +25,7 @@ const COPIED = /** @type {const} */ ([
   "paddingLeft",
 ]);
 
-/** What is behind the text area. */
+/** The element behind the text area. */
 export class SourceMirror {
   #source;
   #text = document.createTextNode("");
@@ -36,7 +36,7 @@ export class SourceMirror {
   /** @type {Map<string, { marks: Mark[], boxes: HTMLElement }>} By kind. */
   #marks = new Map();
 
-  /** @param {HTMLTextAreaElement} source In an element that is positioned. */
+  /** @param {HTMLTextAreaElement} source A text area in a positioned element. */
   constructor(source) {
     this.#source = source;
     source.before(this.#element);
@@ -47,7 +47,7 @@ export class SourceMirror {
   }
 
   /**
-   * Repeats a text, which is that of the text area now.
+   * Repeats the text of the text area.
    *
    * @param {Words} words
    */
@@ -59,7 +59,7 @@ export class SourceMirror {
     this.#layOut();
   }
 
-  /** Marks nothing, as the text is being changed. */
+  /** Removes all marks, because the text is changing. */
   clear() {
     if (!this.#words) return;
     this.#words = undefined;
@@ -69,7 +69,7 @@ export class SourceMirror {
   }
 
   /**
-   * Marks words, instead of those that had marks of this kind.
+   * Marks words, replacing the marks of this kind.
    *
    * @param {string} kind The class of the marks.
    * @param {Mark[]} marks
@@ -92,7 +92,7 @@ export class SourceMirror {
     const caret = document.caretPositionFromPoint?.(x, y);
     if (!this.#words || caret?.offsetNode !== this.#source) return -1;
     const word = this.#words.at(caret.offset);
-    // The caret next to a point may be far away; between two lines it is not.
+    // The nearest caret may be far from the point, except between two lines.
     const isOver = this.#rectangles(word).some(
       ({ left, right, top, bottom, height }) =>
         left <= x && x <= right && top - height / 2 <= y && y <= bottom + height / 2,
@@ -101,7 +101,7 @@ export class SourceMirror {
   }
 
   /**
-   * Where a word is in the window.
+   * The rectangle of a word in the window.
    *
    * @param {number} word
    */

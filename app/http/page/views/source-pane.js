@@ -1,5 +1,5 @@
 /**
- * Where the text to translate is typed.
+ * The pane of the text to translate.
  */
 
 import { Characters } from "../characters.js";
@@ -28,8 +28,8 @@ export class SourcePane {
 
   /**
    * @param {Page} page
-   * @param {{ translateNow: () => void, translateAsFile: (text: string) => void }} actions The second is for texts that
-   *   are too long.
+   * @param {{ translateNow: () => void, translateAsFile: (text: string) => void }} actions The second is for texts
+   *   over the limit.
    */
   constructor({ store, languages }, { translateNow, translateAsFile }) {
     this.#store = store;
@@ -62,7 +62,7 @@ export class SourcePane {
     );
   }
 
-  /** @param {Choices} choices What is shown now. */
+  /** @param {Choices} choices The choices to show. */
   update(choices) {
     if (this.textarea.value !== choices.text) {
       this.textarea.value = choices.text;
@@ -74,7 +74,7 @@ export class SourcePane {
     this.#updateExamples(choices);
   }
 
-  /** Whether the text is longer than the service translates at a time. */
+  /** Whether the text is over the limit of a request. */
   get isTooLong() {
     const choices = this.#store.get();
     return new Characters(choices.text).length > this.#limit(choices);
@@ -85,14 +85,14 @@ export class SourcePane {
     return new Characters(this.textarea.value.slice(0, this.textarea.selectionStart)).length;
   }
 
-  /** @param {Translation["detected"]} detected What the service has detected, if it was asked to. */
+  /** @param {Translation["detected"]} detected The detected language, or null. */
   showDetected(detected) {
     if (!detected) {
       fill(this.#detected);
       return;
     }
     const { language, confidence } = detected;
-    const sure = confidence >= SURE ? "Detected" : "Perhaps";
+    const sure = confidence >= SURE ? "Detected" : "Possibly";
     fill(this.#detected, `${sure} ${languageName(language)}, ${percent(confidence)} sure`);
   }
 
@@ -127,7 +127,7 @@ export class SourcePane {
       h(
         "p",
         { role: "status" },
-        `This is too long by ${COUNT.format(over)} characters: up to ${COUNT.format(limit)} are translated at a time.`,
+        `The text is too long by ${COUNT.format(over)} characters: up to ${COUNT.format(limit)} can be translated at once.`,
       ),
       h(
         "button",
@@ -147,7 +147,7 @@ export class SourcePane {
       .slice(0, MAX_EXAMPLES);
     fill(
       this.#examples,
-      examples.length ? h("span", { class: "muted" }, "For example:") : null,
+      examples.length ? h("span", { class: "muted" }, "Examples:") : null,
       ...examples.map((example) =>
         h("button", { type: "button", class: "example", dir: "auto", onclick: () => this.#setText(example) }, example),
       ),

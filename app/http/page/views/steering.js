@@ -1,4 +1,4 @@
-/** Other translations than the model's own: what the search considered at a word, and what follows another choice. */
+/** Other translations than the model's own: the alternatives for a word, and the translation after a choice. */
 
 import { Problem } from "../api.js";
 import { choicesOf, extended } from "./candidates.js";
@@ -10,16 +10,16 @@ import { replaceSentence } from "./sentences.js";
 /** @import { Place } from "./linked-translation.js" */
 
 /** @typedef {(fields: Record<string, unknown>, signal: AbortSignal) => Promise<Translation>} Ask */
-/** @typedef {{ max_beam_size: number, max_hypotheses: number }} Limits  The model's. */
+/** @typedef {{ max_beam_size: number, max_hypotheses: number }} Limits  Of the model. */
 
-/** The width of the search that a word is chosen from, and how many of its translations are asked for. */
+/** Beam size of the search for alternatives, and the number of requested translations. */
 const WIDE_BEAM = 8;
 const NUM_HYPOTHESES = 6;
 
-/** What the words of an answer need. */
+/** Fields for the links and the confidence of words. */
 const WORD_FIELDS = { return_alignment: true, return_confidence: true, return_scores: true };
 
-/** Asks for one sentence at a time, as the service steers one. */
+/** Requests translations of one sentence at a time, which the service's options need. */
 export class Steering {
   #ask;
   #limits;
@@ -34,7 +34,7 @@ export class Steering {
   }
 
   /**
-   * What the search considers at a place.
+   * The alternatives at a position.
    *
    * @param {LinkedTranslation} shown
    * @param {Place} place
@@ -46,7 +46,7 @@ export class Steering {
   }
 
   /**
-   * The translation that goes on from a choice.
+   * The translation that continues from a choice.
    *
    * @param {LinkedTranslation} shown
    * @param {Place} place
@@ -61,8 +61,8 @@ export class Steering {
   }
 
   /**
-   * One of the hypotheses as the translation. The links of a single sentence are asked for; of a text of several, and
-   * where the service cannot tell them, only the words are known.
+   * One of the hypotheses as the translation. For a single sentence the links are requested. For several
+   * sentences, or if the request fails, only the words are known.
    *
    * @param {LinkedTranslation} shown
    * @param {Alternative} alternative

@@ -1,6 +1,5 @@
 /**
- * Decoding token by token: what the decoder has written, and how it weighs the source and its own tokens before it
- * writes the next one.
+ * Decoding token by token: the tokens so far, and the weights of source and target tokens for the next one.
  */
 
 import { fill, h } from "../element.js";
@@ -25,7 +24,7 @@ export class Stepper {
   #slider = h("input", { type: "range", min: 0, value: 0, id: "step", oninput: () => this.#go(this.step) });
   #label = h("label", { for: "step" });
   #back = h("button", { type: "button", "aria-label": "Step back", onclick: () => this.#go(this.step - 1) }, "◂");
-  #on = h("button", { type: "button", "aria-label": "Step on", onclick: () => this.#go(this.step + 1) }, "▸");
+  #on = h("button", { type: "button", "aria-label": "Step forward", onclick: () => this.#go(this.step + 1) }, "▸");
   #play = h("button", { type: "button", class: "primary", onclick: () => this.#toggle() }, "Play");
   #about = h("p", { class: "muted" });
   #source = h("ol", { class: "tokens", "aria-label": "Source tokens and their weights" });
@@ -41,9 +40,9 @@ export class Stepper {
       h("h2", { id: "stepper-title" }, "Decoding, step by step"),
       this.#about,
       h("div", { class: "row step-controls" }, this.#play, this.#back, this.#on, this.#label, this.#slider),
-      h("h3", {}, "Looks at the source"),
+      h("h3", {}, "Attention to the source"),
       this.#source,
-      h("h3", {}, "Looks at what was written"),
+      h("h3", {}, "Attention to the tokens so far"),
       this.#written,
       this.#next,
     );
@@ -96,11 +95,11 @@ export class Stepper {
     }, STEP_MS);
   }
 
-  /** @param {number} wanted */
-  #go(wanted) {
+  /** @param {number} position */
+  #go(position) {
     const [weights, palette] = [this.#weights, this.#palette];
     if (!weights || !palette) return;
-    this.#slider.value = String(wanted); // within its bounds
+    this.#slider.value = String(position); // clamped by the slider
     const step = this.step;
     const count = weights.targetTokens.length;
     const cross = rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "cross" })), step);

@@ -1,6 +1,6 @@
 /**
- * The translation as words that can be looked at: with the pointer, or with the arrow keys, as they are one stop of the
- * Tab key. Only the word that the keys are at is a button, so that screen readers read the rest as text.
+ * The translation as words that the pointer or the arrow keys select; together they are one stop of the Tab key. Only the
+ * selected word is a button, so that screen readers read the rest as text.
  */
 
 import { fill, h } from "../element.js";
@@ -9,7 +9,7 @@ import { shade } from "./levels.js";
 /** @import { Link } from "./links.js" */
 /** @import { Words } from "./words.js" */
 
-/** Words that become elements together, when they are about to be seen: a long text must not hold the page up. */
+/** Number of words that become elements together, shortly before they are visible: long texts must not block the page. */
 const CHUNK_WORDS = 200;
 
 /** The translation's words. */
@@ -19,7 +19,7 @@ export class TargetWords {
   #words;
   /** @type {(word: number) => string} */
   #classOf = () => "";
-  /** @type {(HTMLElement | undefined)[]} By word; those that are elements already. */
+  /** @type {(HTMLElement | undefined)[]} By word; the elements created so far. */
   #elements = [];
   /** @type {HTMLElement[]} */
   #chunks = [];
@@ -39,9 +39,9 @@ export class TargetWords {
 
   /**
    * @param {object} options
-   * @param {(word: number) => void} options.onLook A word is looked at; -1: none any more.
-   * @param {(word: number) => void} options.onOpen A word is clicked, or Enter is pressed at it.
-   * @param {string} options.describedBy Id of the element that says more of the word that is looked at.
+   * @param {(word: number) => void} options.onLook Called with the selected word, or -1 for none.
+   * @param {(word: number) => void} options.onOpen Called when a word is clicked, or Enter is pressed on it.
+   * @param {string} options.describedBy Id of the element that describes the selected word.
    */
   constructor({ onLook, onOpen, describedBy }) {
     this.#onOpen = onOpen;
@@ -63,21 +63,21 @@ export class TargetWords {
   }
 
   /**
-   * A text that is still being made, without words.
+   * Shows a partial text, without words.
    *
    * @param {string} text
    */
   showPartial(text) {
     const node = this.element.firstChild;
     this.#forget();
-    // The text grows sentence by sentence; what stands there is not laid out again.
+    // The text grows sentence by sentence; the existing part is not laid out again.
     if (node instanceof Text && !node.nextSibling && text.startsWith(node.data)) {
       node.appendData(text.slice(node.length));
     } else fill(this.element, text);
   }
 
   /**
-   * A text with words.
+   * Shows a text with words.
    *
    * @param {Words} words
    * @param {(word: number) => string} classOf Further classes of a word's element.
@@ -97,7 +97,7 @@ export class TargetWords {
   }
 
   /**
-   * Lights words up.
+   * Highlights words.
    *
    * @param {Link[]} links
    */
@@ -111,7 +111,7 @@ export class TargetWords {
   }
 
   /**
-   * Puts the focus at a word, or at the last one if there are fewer.
+   * Focuses a word, or the last one if there are fewer.
    *
    * @param {number} word
    */
@@ -138,7 +138,7 @@ export class TargetWords {
   }
 
   /**
-   * The units of a chunk, with what stands behind its words.
+   * The units of a chunk, with the text after its words.
    *
    * @param {number} chunk
    * @returns {[number, number]}
@@ -163,15 +163,15 @@ export class TargetWords {
     let position = start;
     for (let word = first; word < Math.min(first + CHUNK_WORDS, words.length); word++) {
       const [from, to] = words.span(word);
-      const made = h("span", { class: `word ${this.#classOf(word)}`, "data-word": word }, words.text.slice(from, to));
-      this.#elements[word] = made;
-      pieces.push(words.text.slice(position, from), made);
+      const span = h("span", { class: `word ${this.#classOf(word)}`, "data-word": word }, words.text.slice(from, to));
+      this.#elements[word] = span;
+      pieces.push(words.text.slice(position, from), span);
       position = to;
     }
     fill(element, ...pieces, words.text.slice(position, end));
   }
 
-  /** @param {number} word The one that the Tab key stops at. */
+  /** @param {number} word The word that the Tab key stops at. */
   #makeStop(word) {
     const before = this.#elements[this.#current];
     for (const name of ["tabindex", "role", "aria-haspopup", "aria-describedby"]) before?.removeAttribute(name);
@@ -186,7 +186,7 @@ export class TargetWords {
   /** @param {MouseEvent} event */
   #click(event) {
     const word = numberOf(event.target);
-    // Text that was selected is to be copied.
+    // The user is selecting text to copy.
     if (word < 0 || !getSelection()?.isCollapsed) return;
     this.focus(word);
     this.#onOpen(word);
@@ -235,7 +235,7 @@ export class TargetWords {
 }
 
 /**
- * The number of the word that an event happened at, or -1.
+ * The index of the word of an event, or -1.
  *
  * @param {EventTarget | null} target
  */

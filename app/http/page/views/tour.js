@@ -1,5 +1,5 @@
 /**
- * How it works: a tour of the Transformer, driven by the running model and one sentence.
+ * A tour of the Transformer, with the running model and one sentence.
  */
 
 import { fill, h } from "../element.js";
@@ -76,9 +76,9 @@ export function tourView(page) {
       h("div", { class: "pages" }, contents.element, article),
     ),
     show(part) {
-      const wanted = CHAPTERS.find(({ name }) => name === part) ?? CHAPTERS[0];
-      const moves = isShown && wanted !== chapter;
-      chapter = wanted;
+      const requested = CHAPTERS.find(({ name }) => name === part) ?? CHAPTERS[0];
+      const moves = isShown && requested !== chapter;
+      chapter = requested;
       isShown = true;
       if (isOutdated) renew();
       else if (moves || !article.firstChild) draw();
@@ -133,10 +133,10 @@ function chapterParts(chapter, lesson, focus) {
 }
 
 /**
- * The sentence and its languages, to be changed. Languages are those of all views.
+ * The form for the sentence. Its languages are those of all views.
  *
  * @param {Page} page
- * @param {() => void} askAgain The sentence is the same: what failed may succeed now.
+ * @param {() => void} askAgain Called for the same sentence: a failed request may succeed now.
  */
 function sentenceForm(page, askAgain) {
   const input = h("input", { name: "sentence", autocomplete: "off", required: true, dir: "auto" });
@@ -150,7 +150,7 @@ function sentenceForm(page, askAgain) {
         const sentence = input.value.trim();
         if (sentence && sentence !== page.store.get().sentence) page.store.set({ sentence });
         else askAgain();
-        page.announce("The tour shows this sentence now.");
+        page.announce("The tour now shows this sentence.");
       },
     },
     h("label", { class: "choice" }, "Your sentence", input),
@@ -172,7 +172,7 @@ function sentenceForm(page, askAgain) {
 }
 
 /**
- * The sentence now, and the model that translates it.
+ * The current sentence, and the model that translates it.
  *
  * @param {Page} page
  * @returns {Lesson | null} Null if no model translates the pair.

@@ -20,7 +20,7 @@ import { SourcePane } from "./source-pane.js";
 /** @import { Choices, Page, Translation, View } from "../types.js" */
 /** @import { Fields, Listener } from "./live-translation.js" */
 
-/** Words are linked in texts of up to so many characters: longer ones would keep the service busy for long. */
+/** Maximum characters of a text whose words are linked: a longer text would keep the service busy. */
 const MAX_LINKED_CHARACTERS = 5000;
 
 /** @type {(keyof Choices)[]} Choices that change the translation. */
@@ -49,7 +49,7 @@ class TranslateView {
   #documents;
   /** @type {Translation | null} The translation of the text, once it is complete. */
   #translation = null;
-  /** What is shown: the translation, or as many sentences of it as there are. */
+  /** The shown text: the translation, or its first sentences. */
   #shownText = "";
 
   /** @param {Page} page */
@@ -64,7 +64,7 @@ class TranslateView {
     this.#languageBar = new LanguageBar(page, () => this.#swap());
     this.#glossary = new GlossaryChoice(page, () => this.#changed());
     this.#options = new Options(page, this.#glossary);
-    this.#documents = new Documents(() => this.#howToTranslate(), announce);
+    this.#documents = new Documents(() => this.#translationOptions(), announce);
     this.#sourcePane = new SourcePane(page, {
       translateNow: () => this.#live.start(),
       translateAsFile: (text) => this.#documents.add([new File([text], "text.txt")]),
@@ -93,7 +93,7 @@ class TranslateView {
       this.#changed();
     });
     this.#update();
-    // A shared link: nobody is typing.
+    // A shared link: the user is not typing.
     if (store.get().text) this.#live.start();
   }
 
@@ -130,7 +130,7 @@ class TranslateView {
   /** Shows the choices. */
   #update() {
     const { store } = this.#page;
-    // Either of these may replace a choice that does not fit the others.
+    // Either may replace a choice that conflicts with others.
     this.#languageBar.update(store.get());
     this.#glossary.update(store.get());
     const choices = store.get();
@@ -139,7 +139,7 @@ class TranslateView {
     this.#outputPane.language = choices.target;
   }
 
-  /** What is shown is no longer the translation of the text. */
+  /** The shown text is no longer the translation of the text. */
   #changed() {
     this.#options.update(this.#page.store.get());
     this.#translation = null;
@@ -163,7 +163,7 @@ class TranslateView {
         this.#outputPane.isBusy = true;
       },
       partial: (text) => {
-        // A text that is in the target language comes back as it is.
+        // A text in the target language comes back unchanged.
         if (!this.#page.store.get().text.startsWith(text)) this.#showText(text);
       },
       translated: (translation) => {
@@ -201,7 +201,7 @@ class TranslateView {
   }
 
   /**
-   * Changes the target language if the text is in it, and nobody has chosen it.
+   * Changes the target language if the text is in it and the user has not chosen it.
    *
    * @param {Translation} translation
    */
@@ -212,20 +212,20 @@ class TranslateView {
     return true;
   }
 
-  /** @param {string} language The text is in the language that it is to be translated to. */
+  /** @param {string} language The target language, which the text is in. */
   #proposeTarget(language) {
     const { store, languages } = this.#page;
     const target = languages.targets(language)[0];
     if (!target) return;
     this.#outputPane.showNotice(
-      `The text is in ${languageName(language)} already.`,
+      `The text is already in ${languageName(language)}.`,
       `Translate it into ${languageName(target)}`,
       () => store.set({ target }),
     );
   }
 
-  /** How texts and files are to be translated, as fields of a request. */
-  #howToTranslate() {
+  /** The options for texts and files, as fields of a request. */
+  #translationOptions() {
     const choices = this.#page.store.get();
     const { source, target } = choices;
     return { source, target, ...optionFields(choices, this.#page.languages), ...this.#glossary.fields() };
@@ -240,7 +240,7 @@ class TranslateView {
   /** @returns {Fields | null} */
   #fields() {
     const { text } = this.#page.store.get();
-    return text.trim() && !this.#sourcePane.isTooLong ? { text, ...this.#howToTranslate() } : null;
+    return text.trim() && !this.#sourcePane.isTooLong ? { text, ...this.#translationOptions() } : null;
   }
 
   /** @returns {Fields | null} */
@@ -249,7 +249,7 @@ class TranslateView {
     return isLong || !this.#translation?.model ? null : this.#servedFields(LinkedTexts.fields);
   }
 
-  /** @param {Fields} fields With no more hypotheses than the search keeps. */
+  /** @param {Fields} fields The fields, with at most as many hypotheses as the search keeps. */
   #servedFields(fields) {
     const { store, languages } = this.#page;
     const most = Math.min(beamSize(store.get(), languages), this.#model?.limits.max_hypotheses ?? 1);
@@ -264,7 +264,7 @@ class TranslateView {
    */
   #request(fields, signal) {
     const { text } = this.#page.store.get();
-    return translateOne({ text, ...this.#howToTranslate(), ...this.#servedFields(fields) }, signal);
+    return translateOne({ text, ...this.#translationOptions(), ...this.#servedFields(fields) }, signal);
   }
 
   #swap() {
@@ -279,12 +279,12 @@ class TranslateView {
     });
   }
 
-  /** The sentence for the other views; empty, which is the first one, if nothing is translated yet. */
+  /** The sentence for the other views; empty, which means the first one, if nothing is translated yet. */
   #sentenceAtCaret() {
     const { caret } = this.#sourcePane;
     const { sentences } = this.#live;
-    const chosen = sentences.find(({ source: [start, end] }) => start <= caret && caret <= end) ?? sentences[0];
-    return chosen ? new Characters(this.#page.store.get().text).slice(...chosen.source) : "";
+    const sentence = sentences.find(({ source: [start, end] }) => start <= caret && caret <= end) ?? sentences[0];
+    return sentence ? new Characters(this.#page.store.get().text).slice(...sentence.source) : "";
   }
 }
 

@@ -1,4 +1,4 @@
-/** What is known of a translation as a whole: how sure the model is, what it left out and kept. */
+/** Facts about a whole translation: confidence, omissions and protected spans. */
 
 import { Characters } from "../characters.js";
 import { h } from "../element.js";
@@ -8,15 +8,15 @@ import { LEVELS } from "./levels.js";
 /** @import { Span, Translation } from "../types.js" */
 /** @import { Child } from "../element.js" */
 
-/** Words that are named, of long texts; the marks show them all. */
+/** Maximum number of words that are listed; the marks show all. */
 const MAX_NAMED = 12;
 
 /**
- * What there is to say of a translation.
+ * The facts about a translation.
  *
  * @param {Translation} translation
  * @param {string} sourceText
- * @param {boolean} isPart Whether the score is that of the sentence that was changed last.
+ * @param {boolean} isPart Whether the score belongs to the sentence that was changed last.
  * @returns {HTMLElement[]}
  */
 export function factsOf({ confidence, integrity }, sourceText, isPart) {
@@ -29,20 +29,20 @@ export function factsOf({ confidence, integrity }, sourceText, isPart) {
     if (confidence.uncovered?.length) {
       facts.push(
         fact(
-          "Perhaps left out:",
+          "Possibly left out:",
           listed(confidence.uncovered.map(quote)),
-          ". This is hardly predictable from the translation.",
+          ". The translation hardly predicts this part.",
         ),
       );
     }
   }
   if (integrity) {
     const { spans, status } = integrity;
-    const said =
+    const outcome =
       status === "intact"
-        ? " came back unchanged, where the model put it."
-        : " came back unchanged; what the model had lost was put back by alignment.";
-    facts.push(fact("Protected:", listed(spans.map((span) => quote(span.source))), said));
+        ? " unchanged, placed by the model."
+        : " unchanged; spans that the model lost were restored by alignment.";
+    facts.push(fact("Protected:", listed(spans.map((span) => quote(span.source))), outcome));
   }
   return facts;
 }
@@ -71,8 +71,8 @@ function legend(isCoverageKnown) {
     ...LEVELS.toReversed().map(({ below, name, label }) =>
       h("li", {}, h("span", { class: `sample ${name}` }, label), ` under ${percent(below)}`),
     ),
-    isCoverageKnown && h("li", {}, h("span", { class: "sample uncovered" }, "source word"), " perhaps left out"),
-    h("li", {}, h("span", { class: "sample lit" }, "counterpart"), ", in stronger colour the closer it is linked"),
+    isCoverageKnown && h("li", {}, h("span", { class: "sample uncovered" }, "source word"), " possibly left out"),
+    h("li", {}, h("span", { class: "sample lit" }, "counterpart"), ", darker for stronger links"),
   );
 }
 

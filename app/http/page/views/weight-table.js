@@ -7,7 +7,7 @@ import { exact, rowOf } from "./attention-weights.js";
 
 /** @import { HeadMap } from "./attention-weights.js" */
 
-/** Pixels around what is visible in which rows have their numbers. */
+/** Pixels around the visible area in which rows are filled. */
 const AHEAD = 150;
 
 /** A table behind a summary. Only rows that are scrolled to have their numbers: 100 tokens would make 10,000 cells. */
@@ -31,7 +31,7 @@ export class WeightTable {
   });
 
   constructor() {
-    const summary = h("summary", {}, "The numbers as a table");
+    const summary = h("summary", {}, "Weights as a table");
     this.element = h("details", { ontoggle: () => this.#update() }, summary, this.#frame);
   }
 

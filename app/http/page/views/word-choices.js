@@ -13,7 +13,7 @@ import { placeBy } from "./floating.js";
  * @property {string} title What the box is about.
  * @property {string} about What is known of the word.
  * @property {string} language Of the words.
- * @property {string} before What stands before the word.
+ * @property {string} before The text before the word.
  * @property {(signal: AbortSignal) => Promise<Choice[]>} look
  * @property {(choice: Choice) => boolean} isCurrent Whether the translation has this one.
  * @property {(choice: Choice, signal: AbortSignal) => Promise<void>} choose
@@ -75,7 +75,7 @@ export class WordChoices {
     this.#anchor = anchor;
     fill(this.#title, question.title);
     fill(this.#about, question.about);
-    fill(this.#content, h("p", {}, "Asking what the search considered here …"));
+    fill(this.#content, h("p", {}, "Loading alternatives …"));
     this.element.showPopover();
     const { signal } = (this.#abort = new AbortController());
     this.#place();
@@ -98,7 +98,7 @@ export class WordChoices {
    */
   #list(choices, question, signal) {
     // “ein” is not the choice where the translation has “einen”, and both are choices.
-    const [current] = choices.filter(question.isCurrent).sort((one, other) => other.text.length - one.text.length);
+    const [current] = choices.filter(question.isCurrent).sort((a, b) => b.text.length - a.text.length);
     const items = choices.slice(0, MAX_CHOICES).map((choice) => {
       const choose = () => this.#choose(choice, question, choice === current, signal);
       return h("li", {}, choiceElement(choice, question, choice === current, choose));
@@ -107,7 +107,11 @@ export class WordChoices {
     fill(
       this.#content,
       h("ol", {}, ...items),
-      h("p", { class: "muted" }, `All others together: ${percent(rest)}. Choosing one translates again from there.`),
+      h(
+        "p",
+        { class: "muted" },
+        `All other tokens: ${percent(rest)}. Choose one to translate the rest of the sentence again.`,
+      ),
     );
     this.#place();
     if (this.element.contains(document.activeElement)) this.#buttons()[0]?.focus({ preventScroll: true });
@@ -178,15 +182,15 @@ export class WordChoices {
 function choiceElement({ text, probability, continuation, isEnd }, { before, language }, isCurrent, choose) {
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("--share", String(probability));
-  // A token without a space before it goes on with the word that stands there.
+  // A token without a leading space continues the word before it.
   const start = /^\s/u.test(text) ? "" : /\S*$/u.exec(before)?.[0];
   const words = [h("span", { class: "muted" }, start), h("strong", {}, text.trim()), continuation];
   return h(
     "button",
-    // The end of a sentence cannot be asked for: behind its prefix a translation goes on until the model ends it.
+    // The end of a sentence cannot be chosen: a translation continues after its prefix until the model ends it.
     { type: "button", class: "choice", "aria-current": isCurrent && "true", disabled: isEnd, onclick: choose },
     isEnd
-      ? h("em", { class: "choice-text" }, "the sentence ends here")
+      ? h("em", { class: "choice-text" }, "end of the sentence")
       : h("span", { class: "choice-text", lang: languageTag(language), dir: "auto" }, ...words),
     isCurrent && h("span", { class: "badge" }, "current"),
     !isEnd && !continuation && h("span", { class: "badge" }, "dropped"),

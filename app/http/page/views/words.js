@@ -1,6 +1,6 @@
 /**
- * The words of a text that people point at: without the punctuation at their ends, and found by the browser's
- * dictionaries in scripts that put no space between them.
+ * The words of a text that users point at, without the punctuation at their ends. In scripts without spaces, the
+ * browser's dictionaries separate them.
  */
 
 import { Characters } from "../characters.js";
@@ -11,7 +11,7 @@ import { languageTag } from "../languages.js";
 const WITHOUT_SPACES =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
-/** The words of one text, in order, each by its number. */
+/** The words of a text, by index. */
 export class Words {
   /**
    * @param {string} text
@@ -74,11 +74,11 @@ export class Words {
    */
   #between(start, end) {
     /** @type {number[]} */
-    const found = [];
+    const words = [];
     for (let word = this.#firstEndingBehind(start); word < this.length && this.span(word)[0] < end; word++) {
-      found.push(word);
+      words.push(word);
     }
-    return found;
+    return words;
   }
 
   /** @param {number} unit */
@@ -95,7 +95,7 @@ export class Words {
 }
 
 /**
- * @param {string} piece What stands between whitespace.
+ * @param {string} piece A piece between whitespace.
  * @param {number} start
  * @returns {Span[]} One word, or none if it is all punctuation.
  */

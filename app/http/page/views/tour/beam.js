@@ -22,11 +22,11 @@ export const beam = {
     paragraph(
       "The model gives the probability of the next token only. The probability of a sentence is the product over its" +
         " tokens, so its logarithm is a sum. Greedy search takes the most probable token at every step. But the best first" +
-        " word need not begin the best sentence: what follows it may be improbable.",
+        " word need not begin the best sentence: its continuations may be improbable.",
     ),
     paragraph(
       "Beam search keeps the K best hypotheses. At each step every hypothesis is continued with every token; the best" +
-        " candidates go on, the others are dropped. A hypothesis that writes the end marker is finished and put aside.",
+        " candidates are kept, the others are dropped. A hypothesis that writes the end marker is finished.",
     ),
     paragraph(
       "Every token makes the sum smaller, so plain sums favour short sentences. The length penalty a corrects this: with 0" +
@@ -46,7 +46,7 @@ export const beam = {
       { length: Math.min(MAX_BEAM_SIZE, lesson.model.limits.max_beam_size) },
       (_, index) => index + 1,
     );
-    const penalties = [...new Set([...LENGTH_PENALTIES, options.lengthPenalty])].sort((one, other) => one - other);
+    const penalties = [...new Set([...LENGTH_PENALTIES, options.lengthPenalty])].sort((a, b) => a - b);
     return h(
       "div",
       {},
@@ -96,7 +96,7 @@ async function searchOf(lesson, options) {
     steps(trace, answer),
     heading("The finished hypotheses"),
     finishedOnes(trace, ranked.slice(0, options.beamSize), options, lesson.model),
-    ...(hasTwins(trace) ? [note("Sentences of one text differ in their subwords.")] : []),
+    ...(hasTwins(trace) ? [note("Hypotheses with the same text differ in their subwords.")] : []),
     h("p", {}, "The answer: ", h("strong", { class: "answer", dir: "auto" }, translation.text)),
     paragraph(comparison(trace, answer, translation, greedy)),
   ];
@@ -109,7 +109,7 @@ function hasTwins(trace) {
 }
 
 /**
- * The candidates of one step, and what chooses the step.
+ * The candidates of a step, and the controls for the step.
  *
  * @param {Trace} trace
  * @param {Candidate[]} answer
@@ -194,7 +194,7 @@ function finishedOnes(trace, ranked, { beamSize, lengthPenalty: a }, model) {
 }
 
 /**
- * Whether it was worth while to keep more than the best hypothesis.
+ * Whether more than one hypothesis was needed.
  *
  * @param {Trace} trace
  * @param {Candidate[]} answer
@@ -207,7 +207,7 @@ function comparison(trace, answer, translation, greedy) {
     return Math.max(lowest, rank);
   }, 0);
   const way = worst
-    ? `On its way the answer was as low as rank ${worst + 1}: a search that keeps only the best would have lost it.`
+    ? `The answer was ranked as low as ${worst + 1}: a search that keeps only the best hypothesis would have lost it.`
     : "The answer was the best candidate at every step.";
   const other =
     greedy.text === translation.text

@@ -9,10 +9,10 @@ import { KINDS } from "./lesson.js";
 /** @import { Lesson } from "./lesson.js" */
 
 /**
- * Lists of the kinds, the layers and, if asked for, the heads.
+ * Lists of the kinds, the layers and optionally the heads.
  *
  * @param {Lesson} lesson
- * @param {Focus} focus Gets what is chosen.
+ * @param {Focus} focus Is set to the choice.
  * @param {{ kinds?: Kind[], heads?: boolean }} parts
  * @param {() => void} changed
  * @returns {HTMLElement}
@@ -27,9 +27,9 @@ export function headChoice(lesson, focus, { kinds = ["encoder", "decoder", "cros
     { class: "row choices" },
     choice("Attention", names, kind, (chosen) => {
       focus.head = { ...focus.head, kind: /** @type {Kind} */ (chosen) };
-      const anew = headChoice(lesson, focus, { kinds, heads }, changed);
-      row.replaceWith(anew);
-      anew.querySelector("select")?.focus();
+      const renewed = headChoice(lesson, focus, { kinds, heads }, changed);
+      row.replaceWith(renewed);
+      renewed.querySelector("select")?.focus();
       changed();
     }),
     numbered("Layer", size.layers, layer, (chosen) => {
@@ -46,14 +46,14 @@ export function headChoice(lesson, focus, { kinds = ["encoder", "decoder", "cros
 }
 
 /**
- * The chosen head, or the nearest one that there is.
+ * The chosen head, or the nearest one that exists.
  *
  * @param {Lesson} lesson
  * @param {Focus} focus
  * @param {Kind[]} kinds
  */
-function existing(lesson, { head: { kind: wanted, layer, head } }, kinds) {
-  const kind = kinds.includes(wanted) ? wanted : kinds[0];
+function existing(lesson, { head: { kind: chosenKind, layer, head } }, kinds) {
+  const kind = kinds.includes(chosenKind) ? chosenKind : kinds[0];
   const { layers, heads } = lesson.size(kind);
   return { kind, layer: Math.min(layer, layers - 1), head: Math.min(head, heads - 1) };
 }

@@ -1,5 +1,5 @@
 /**
- * The controls of the chapters. They are the browser's own, so that every one works with the keyboard.
+ * The controls of the chapters: the browser's own, so that all work with the keyboard.
  */
 
 import { h } from "../../element.js";
@@ -7,7 +7,7 @@ import { h } from "../../element.js";
 let numPickers = 0;
 
 /**
- * Buttons of which one is chosen.
+ * Buttons, one of which is chosen.
  *
  * @param {string} name What is chosen.
  * @param {string[]} labels

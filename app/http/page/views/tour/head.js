@@ -23,13 +23,13 @@ export const head = {
   title: "One head, step by step",
   text: () => [
     paragraph(
-      "Attention lets a position take in what stands at other positions. Each head projects the vectors to queries, keys" +
+      "Attention lets a position use information from other positions. Each head projects the vectors to queries, keys" +
         " and values of width D, which is C divided by the number of heads. The query of a token is compared with" +
-        " the key of every token: the dot product q · k says how well the two match.",
+        " the key of every token: the dot product q · k measures how well they match.",
     ),
     paragraph(
-      "Dot products grow with the width, so they are divided by √D. A mask sets positions that must not be seen to −∞." +
-        " The softmax makes of these scores weights between 0 and 1 whose sum is 1. The head's answer is the sum of the" +
+      "Dot products grow with the width, so they are divided by √D. A mask sets the scores of hidden positions to −∞." +
+        " The softmax turns the scores into weights between 0 and 1 whose sum is 1. The head's output is the sum of the" +
         " values, each times its weight.",
     ),
     formula("Attention(Q, K, V) = softmax(Q Kᵀ / √D + mask) V"),
@@ -145,7 +145,7 @@ function values(steps, query) {
   const value = steps.matrix("value");
   const mixed = steps.matrix("mixed").row(query);
   const columns = [...Array(Math.min(NUM_VALUE_COLUMNS, mixed.length)).keys()];
-  const ranked = [...weights.keys()].sort((one, other) => weights[other] - weights[one]);
+  const ranked = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
   const largest = ranked.slice(0, NUM_VALUES);
   const others = ranked.slice(NUM_VALUES);
   /** @param {number[]} keys @param {number} column */

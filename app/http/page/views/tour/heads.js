@@ -18,13 +18,13 @@ export const heads = {
   title: "All heads, all layers",
   text: ({ architecture }) => [
     paragraph(
-      `A layer has ${architecture.num_heads} heads side by side. Each has projections of its own, so each can look for` +
-        " something else: the previous token, the verb, the word that is translated next. Their answers are put side by" +
-        " side and projected back to the width C.",
+      `A layer has ${architecture.num_heads} heads side by side. Each has its own projections, so each can look for` +
+        " something else: the previous token, the verb, the word that is translated next. Their outputs are" +
+        " concatenated and projected back to the width C.",
     ),
     paragraph(
       `Layers are stacked: ${architecture.encoder_layers} in the encoder, ${architecture.decoder_layers} in the decoder.` +
-        " Each reads what the layer before it has made, so deeper layers compare what tokens mean in this sentence. In" +
+        " Each reads the output of the layer before it, so deeper layers compare what tokens mean in this sentence. In" +
         " cross-attention the decoder's tokens attend to the encoder's output, the memory.",
     ),
     formula("MultiHead(x) = [head₀, head₁, …] W_output"),

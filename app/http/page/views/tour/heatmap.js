@@ -1,6 +1,6 @@
 /**
- * Matrices as pictures: a row for each token, a colour for each number. The exact numbers are shown for the cell under
- * the pointer, or that which the arrow keys choose.
+ * Matrices as pictures: a row for each token, a colour for each number. The exact number of the cell at the
+ * pointer, or of the cell that the arrow keys select, is shown.
  */
 
 import { fill, h } from "../../element.js";
@@ -17,7 +17,7 @@ const MAX_LABELS = 30;
 const PAINTERS = new WeakMap();
 
 /**
- * Paints the pictures anew, when the theme has changed.
+ * Repaints the pictures after a change of the theme.
  *
  * @param {Element} root Where they are.
  */

@@ -1,5 +1,5 @@
 /**
- * The sentence that the tour is about, as the running model sees it: what the service answers about it, asked once.
+ * The sentence of the tour: the service's answers about it, each requested once.
  */
 
 import { attention, translateOne } from "../../api.js";
@@ -12,7 +12,7 @@ import { Matrix } from "./vectors.js";
 /** @typedef {{ beamSize: number, lengthPenalty: number }} SearchOptions */
 
 /**
- * What a head was computed from and what it gives; the names are those of the service without `steps_`.
+ * Inputs and results of a head; the names are those of the service without `steps_`.
  *
  * @typedef {object} Steps
  * @property {string[]} queries Tokens that attend.
@@ -21,14 +21,14 @@ import { Matrix } from "./vectors.js";
  * @property {(name: string) => boolean} has Whether the architecture has it.
  */
 
-/** The kinds of attention, as the field calls them. @type {Record<Kind, string>} */
+/** The names of the kinds of attention. @type {Record<Kind, string>} */
 export const KINDS = {
   encoder: "Encoder self-attention",
   decoder: "Decoder self-attention",
   cross: "Cross-attention",
 };
 
-/** One sentence and its languages, and what has been asked about them. */
+/** A sentence, its languages, and the answers about them. */
 export class Lesson {
   #aborted = new AbortController();
   /** @type {Map<string, Promise<any>>} */
@@ -37,8 +37,8 @@ export class Lesson {
   /**
    * @param {Model} model
    * @param {string} sentence
-   * @param {Record<string, unknown>} fields Languages and the like, as the routes take them.
-   * @param {SearchOptions} options How the translation is searched for.
+   * @param {Record<string, unknown>} fields Languages and options, as fields of requests.
+   * @param {SearchOptions} options The options of the search.
    */
   constructor(model, sentence, fields, options) {
     this.model = model;
@@ -48,7 +48,7 @@ export class Lesson {
     this.fields = { text: sentence, ...fields };
   }
 
-  /** Nobody waits for answers any more. */
+  /** Cancels all requests. */
   close() {
     this.#aborted.abort();
   }
@@ -151,7 +151,7 @@ export class Lesson {
     const key = `${route} ${JSON.stringify(body)}`;
     const answer = this.#answers.get(key) ?? ask();
     this.#answers.set(key, answer);
-    // A full queue, for example, may be gone when it is asked for again.
+    // A retry may succeed, for example after a full queue.
     answer.catch(() => this.#answers.delete(key));
     return answer;
   }

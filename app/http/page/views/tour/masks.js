@@ -9,7 +9,7 @@ import { stage } from "./stage.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
 
-/** A longer sentence is shown up to here; the rest of the mask looks the same. */
+/** Maximum number of tokens shown; the rest of the mask looks the same. */
 const MAX_TOKENS = 12;
 
 /** @type {Chapter} */
@@ -18,13 +18,13 @@ export const masks = {
   title: "Masks",
   text: () => [
     paragraph(
-      "The decoder writes from left to right, so no position may see a later one: it would read the answer that it has to" +
+      "The decoder writes from left to right, so no position may see a later one: it would see the answer that it has to" +
         " predict. The causal mask sets the scores of later positions to −∞. The softmax turns them into weights of exactly" +
         " 0. So all positions of a known translation can be computed at once, which is how the model is trained.",
     ),
     paragraph(
-      "Sentences of a batch are filled up to one length with padding. The padding mask hides it from every position, so a" +
-        " sentence is translated alike whatever stands beside it.",
+      "Sentences of a batch are padded to the same length. The padding mask hides the padding from every position, so a" +
+        " sentence has the same translation in any batch.",
     ),
     formula("mask(t, s) = 0 where t may attend to s, −∞ elsewhere; causal: s ≤ t"),
     inTheCode("model/network/masks.py"),
@@ -67,7 +67,7 @@ function causal(steps) {
   const cut = steps.queries.length > tokens.length;
   return [
     heading("The causal mask on your sentence"),
-    note("The decoder reads the translation as far as it is written, behind the start marker."),
+    note("The decoder reads the start marker and the translation so far."),
     table("Scores after the mask; a row for each token that attends", ["", ...tokens], rows),
     ...(cut ? [note(`The first ${tokens.length} of ${steps.queries.length} tokens are shown.`)] : []),
   ];

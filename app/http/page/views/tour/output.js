@@ -30,12 +30,12 @@ export const output = {
     paragraph(
       "After attention, a feed-forward network changes each position by itself: a projection from the width" +
         ` ${model.architecture.d_model} to ${model.architecture.decoder_d_ff ?? model.architecture.d_ff}, an activation` +
-        " function, and a projection back. Attention moves information between positions; the feed-forward network works" +
-        " on what has arrived.",
+        " function, and a projection back. Attention moves information between positions; the feed-forward network processes" +
+        " each position.",
     ),
     formula(`FFN(x) = ${activationOf(model)} W₂ + b₂;   ${SUMS[model.architecture.norm] ?? SUMS.pre}`),
     paragraph(
-      `The decoder's last vector is compared with a vector for each of the ${model.architecture.target_vocab_size} target` +
+      `The decoder's last vector is multiplied with a vector for each of the ${model.architecture.target_vocab_size} target` +
         ` tokens${model.architecture.tie_output ? " (here the embeddings themselves: the weights are tied)" : ""}. These` +
         " logits become probabilities by a softmax over the vocabulary.",
     ),
@@ -94,7 +94,7 @@ async function nextToken(lesson) {
     const candidates = trace.steps
       .flat()
       .filter((candidate) => candidate.parent === parent)
-      .sort((one, other) => other.log_prob - one.log_prob);
+      .sort((a, b) => b.log_prob - a.log_prob);
     const shares = candidates.map((candidate) => trace.probability(candidate));
     const rest = Math.max(0, 1 - sum(shares));
     const others = Number(lesson.model.architecture.target_vocab_size) - candidates.length;
@@ -102,7 +102,7 @@ async function nextToken(lesson) {
     fill(
       bars,
       table(
-        written ? `What may come behind “${written}”` : "What may come first",
+        written ? `Candidates after “${written}”` : "Candidates for the first token",
         ["Token", "log-probability", "probability"],
         [
           ...candidates.map((candidate, index) => [
@@ -128,6 +128,6 @@ async function nextToken(lesson) {
       choose,
     ),
     bars,
-    note("The tokens listed are those that the search considered at this point."),
+    note("These are the tokens that the search considered at this point."),
   );
 }

@@ -15,7 +15,7 @@ import { decimal } from "../../numbers.js";
 /** Columns whose numbers are written out. */
 const NUM_COLUMNS = 6;
 
-/** What a model's position vectors are. @type {Record<string, { text: string, formulas: string[] }>} */
+/** The types of position vectors. @type {Record<string, { text: string, formulas: string[] }>} */
 const LAYOUTS = {
   interleaved: {
     text:
@@ -52,11 +52,11 @@ export const positions = {
     paragraph(
       `Every token id is a row of the embedding table: a vector of ${architecture.d_model} numbers (the width C, also` +
         ` called d_model).${architecture.scale_embedding ? " It is multiplied by √C." : ""} The same token has the same` +
-        " embedding wherever it stands, and attention has no order of its own. Therefore the vector of the token's" +
-        " position is added.",
+        " embedding at every position, and attention ignores the order of tokens. Therefore the vector of the" +
+        " token's position is added.",
     ),
     paragraph(
-      LAYOUTS[architecture.positions]?.text ?? `The position vectors are of the kind ${architecture.positions}.`,
+      LAYOUTS[architecture.positions]?.text ?? `The type of the position vectors is ${architecture.positions}.`,
     ),
     formula(`x = embedding(token)${architecture.scale_embedding ? " · √C" : ""} + position(p)`),
     ...(LAYOUTS[architecture.positions]?.formulas ?? []).map(formula),
@@ -85,7 +85,7 @@ export const positions = {
         }),
         note(
           lesson.model.architecture.positions === "learned"
-            ? "What the model has learned about neighbours shows beside the diagonal."
+            ? "What the model has learned about neighbours is visible next to the diagonal."
             : "Neighbours have similar vectors, and the similarity depends on the distance only. That lets attention" +
                 " learn “the previous token”.",
         ),

@@ -7,7 +7,7 @@ import { h } from "../../element.js";
 /** @import { Child } from "../../element.js" */
 
 /**
- * A paragraph; what stands between backticks is set as code.
+ * A paragraph; text between backticks is set as code.
  *
  * @param {string} text
  */

@@ -24,14 +24,14 @@ const NORMS = {
   pre: {
     formula: "y = x + f(norm(x))",
     text:
-      "This model is pre-norm: what enters a sub-layer is normalised, and its output is added to the vector as it was." +
+      "This model is pre-norm: the input of a sub-layer is normalised, and its output is added to the original vector." +
       " The vectors that run through the layers are never normalised themselves; after the last layer there is one more norm.",
     before: "input",
     after: "normed",
   },
   post: {
     formula: "y = norm(x + f(x))",
-    text: "This model is post-norm, as in the first paper: the sum of input and output is normalised.",
+    text: "This model is post-norm, as in the original paper: the sum of input and output is normalised.",
     before: "residual",
     after: "result",
   },
@@ -43,7 +43,7 @@ const NORMS = {
   },
 };
 
-/** What the steps are called. @type {Record<string, string>} */
+/** The names of the steps. @type {Record<string, string>} */
 const NAMES = {
   input: "input x",
   normed: "norm(x)",
@@ -64,11 +64,11 @@ export const residual = {
   title: "Residual connection and norm",
   text: (model) => [
     paragraph(
-      "A sub-layer f does not replace a vector, it adds to it: this is the residual connection. What a layer does not" +
+      "A sub-layer f does not replace a vector but adds to it: this is the residual connection. What a layer does not" +
         " change passes through, and in training the gradient finds a direct way back through all layers.",
     ),
     paragraph(
-      "Layer normalisation takes a vector's mean from each of its numbers and divides by its standard deviation. Mean 0" +
+      "Layer normalisation subtracts a vector's mean from each number and divides by the standard deviation. Mean 0" +
         " and variance 1 keep the numbers in a range that the next product can use. A learned gain and bias then scale and" +
         " move them.",
     ),

@@ -8,7 +8,7 @@ import { fill, h } from "../../element.js";
 /** @import { Child } from "../../element.js" */
 
 /**
- * A part of the page that asks the service for what it shows. Until the answer is there it keeps what it showed before.
+ * A part of the page that shows an answer of the service. Until it arrives, the previous content stays.
  *
  * @param {() => Promise<Child[]>} draw Gives its content.
  * @returns {{ element: HTMLElement, redraw: () => Promise<void> }}
@@ -22,7 +22,7 @@ export function stage(draw) {
     const own = newest;
     element.setAttribute("aria-busy", "true");
     const content = await draw().catch(explained);
-    // A later one has begun, or the chapter has been left.
+    // A later request has begun, or the chapter was closed.
     if (own !== newest || content === null) return;
     fill(element, ...content);
     element.setAttribute("aria-busy", "false");
@@ -34,7 +34,7 @@ export function stage(draw) {
 
 /**
  * @param {unknown} error
- * @returns {Child[] | null} Null if nobody waits for an answer any more.
+ * @returns {Child[] | null} Null if the request was cancelled.
  */
 function explained(error) {
   if (isAbort(error)) return null;

@@ -31,11 +31,11 @@ export const subwords = {
     ),
     paragraph(
       "The sign `▁` stands for the space before a word. Markers such as `</s>` are tokens, too: they tell the model what" +
-        " the text itself does not say, for example where the sentence ends and which language is wanted.",
+        " the text does not contain, for example the end of the sentence and the target language.",
     ),
     paragraph(
-      "Each token is a number: a row of the embedding table. Change the sentence above and see: a long or unusual word" +
-        " falls into more pieces.",
+      "Each token is a number: a row of the embedding table. Change the sentence above to see this: a long or unusual word" +
+        " is split into more pieces.",
     ),
     inTheCode("model/text/tokenizer.py"),
   ],
@@ -48,7 +48,7 @@ export const subwords = {
         tokenList("Source tokens", source),
         note(`${numWords} ${numWords === 1 ? "word" : "words"}, ${source.length} tokens with the markers.`),
         table(
-          "What each token is",
+          "Types of tokens",
           ["Position", "Token", "Meaning"],
           source.map((piece, position) => [position, token(piece), meaning(piece)]),
         ),

@@ -1,4 +1,4 @@
-/** The candidates of a search, and how they belong together. */
+/** The candidates of a search, and their relations. */
 
 /** @import { Candidate, Model, SearchStep } from "../../types.js" */
 
@@ -76,6 +76,6 @@ export class Trace {
         const divisor = (model.decoding.scoring === "wu" ? (5 + length) / 6 : length) ** lengthPenalty;
         return { candidate, length, score: candidate.log_prob / divisor };
       })
-      .sort((one, other) => other.score - one.score);
+      .sort((a, b) => b.score - a.score);
   }
 }

@@ -1,4 +1,4 @@
-"""Reads what a request asks for, and refuses what is wrong with LibreTranslate's messages."""
+"""Reads and validates the parameters of requests, with LibreTranslate's messages."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from app.http.request_body import LONGEST_VALUE_REPEATED
 from app.settings import Settings
 
 Form = Literal["text", "list", "encoded list"]
-"""How the texts were sent; ``encoded list`` is JSON that is percent-encoded once more."""
+"""How the texts were sent; an ``encoded list`` is percent-encoded JSON."""
 
 
 @dataclass(frozen=True)
-class TranslateAsked:
-    """What ``/translate`` is asked for.
+class TextsRequest:
+    """The parameters of ``/translate``.
 
     Args:
         texts: The texts.
-        form: How they were sent, and their translations are sent back.
+        form: How they were sent; their translations are answered in the same form.
         source: The source as sent.
         target: The target as sent.
-        format: What the texts are written in.
-        num_alternatives: Most other translations of each text.
+        format: The format of the texts.
+        num_alternatives: Maximum number of alternatives for each text.
     """
 
     texts: list[str]
@@ -42,8 +42,8 @@ class TranslateAsked:
         """Characters of all texts."""
         return sum(map(len, self.texts))
 
-    def in_their_form(self, translations: list[str]) -> str | list[str]:
-        """The translations in the form the texts were sent in."""
+    def in_form(self, translations: list[str]) -> str | list[str]:
+        """The translations in the form of the texts."""
         match self.form:
             case "text":
                 return translations[0]
@@ -53,8 +53,8 @@ class TranslateAsked:
                 return quote(json.dumps(translations, ensure_ascii=False))
 
 
-def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked:
-    """What ``/translate`` is asked for.
+def read_translate(parameters: Parameters, settings: Settings) -> TextsRequest:
+    """The parameters of ``/translate``.
 
     Args:
         parameters: The fields sent.
@@ -68,7 +68,7 @@ def read_translate(parameters: Parameters, settings: Settings) -> TranslateAsked
     num_alternatives = _num_alternatives(parameters.values.get("alternatives"), settings.max_hypotheses - 1)
     check_lengths(texts, settings)
     text_format = _format(parameters.values.get("format"))
-    return TranslateAsked(texts, form, source, target, text_format, num_alternatives)
+    return TextsRequest(texts, form, source, target, text_format, num_alternatives)
 
 
 def read_texts(parameters: Parameters, settings: Settings) -> tuple[list[str], Form]:
@@ -79,7 +79,7 @@ def read_texts(parameters: Parameters, settings: Settings) -> tuple[list[str], F
         settings: The bounds of a request.
 
     Raises:
-        InvalidParameter: There are none, too many, or they cannot be translated.
+        InvalidParameter: There are none or too many, or they are not texts.
     """
     q = parameters.values.get("q")
     if not q:
@@ -96,7 +96,7 @@ def read_texts(parameters: Parameters, settings: Settings) -> tuple[list[str], F
         # Forms write line breaks as CR LF.
         texts = [text.replace("\r\n", "\n").replace("\r", "\n") for text in texts]
     if any("\0" in text for text in texts):
-        raise InvalidParameter("Invalid request: q parameter holds the NUL character")
+        raise InvalidParameter("Invalid request: q parameter contains the NUL character")
     return texts, form
 
 
@@ -104,7 +104,7 @@ def read_string(parameters: Parameters, name: str) -> str:
     """A field that is required.
 
     Raises:
-        InvalidParameter: It is missing or no string.
+        InvalidParameter: It is missing or not a string.
     """
     value = parameters.values.get(name)
     if not value:
@@ -118,7 +118,7 @@ def check_lengths(texts: list[str], settings: Settings) -> None:
     """Refuse too many texts, or one that is too long.
 
     Raises:
-        InvalidParameter: The message holds the number and the bound.
+        InvalidParameter: A bound is exceeded; the message has the number and the bound.
     """
     _check_size(len(texts), settings.max_texts)
     for text in texts:
@@ -160,20 +160,20 @@ def _format(value: Any) -> Literal["text", "html"]:
     raise InvalidParameter(f"{_repeated(value)} format is not supported")
 
 
-def _num_alternatives(value: Any, at_most: int) -> int:
+def _num_alternatives(value: Any, limit: int) -> int:
     if value is None or value == "":
         return 0
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,9}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidParameter("Invalid request: alternatives parameter is not a number")
-    if value > at_most:
-        raise InvalidParameter(f"Invalid request: alternatives parameter must be <= {at_most}")
+    if value > limit:
+        raise InvalidParameter(f"Invalid request: alternatives parameter must be <= {limit}")
     return max(0, value)
 
 
 def missing(name: str) -> str:
-    """What is said of a required field that is missing.
+    """The message for a required field that is missing.
 
     Args:
         name: The field.
@@ -182,5 +182,5 @@ def missing(name: str) -> str:
 
 
 def _repeated(value: object) -> str:
-    """A refused value as a message repeats it."""
+    """A refused value, shortened for a message."""
     return str(value)[:LONGEST_VALUE_REPEATED]
