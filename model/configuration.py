@@ -1,7 +1,7 @@
 """Configuration classes: frozen dataclasses that pydantic validates, whose errors name key, value, bound and remedy.
 
-Bounds stand in the type of a field, as the types below; relations between fields are validators of the class that raise
-:class:`ValueError` with the whole sentence.
+The type of a field has its bounds, as the types below. Relations between fields are validators of the class, which
+raise :class:`ValueError` with a whole sentence.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform,
 
 import pydantic.dataclasses
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import ConfigDict, Field, Tag, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from model.errors import ConfigError
 
 Flag = Annotated[bool, Field(strict=True)]
-"""True or false, and neither 1 nor "yes"."""
+"""True or false; not 1 or "yes"."""
 
 Count = Annotated[int, Field(strict=True, ge=1)]
-"""A whole number of at least 1; neither 2.0 nor "2" nor True."""
+"""A whole number of at least 1; not 2.0, "2" or True."""
 
 NonNegative = Annotated[int, Field(strict=True, ge=0)]
 """A whole number of at least 0."""
@@ -36,14 +36,14 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 """A text that is not empty."""
 
 _UNKNOWN_KEY = ("unexpected_keyword_argument", "extra_forbidden", "invalid_key")
-"""How pydantic calls a key that is no field."""
+"""Types of pydantic's errors about a key that is not a field."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """Metadata of a field: what its value must be, where its type does not tell.
+    """Metadata of a field: what its value must be, if its type does not say.
 
     Args:
         text: The end of the sentence "it must be ...".
@@ -57,26 +57,26 @@ def configuration(label: str) -> Callable[[type[_T]], type[_T]]:
     """Make a class a frozen dataclass that refuses unknown keys and values out of bounds.
 
     Its constructor, :func:`dataclasses.replace` and :func:`from_mapping` raise
-    :class:`model.errors.ConfigError`; a message holds every fault found.
+    :class:`model.errors.ConfigError`; a message lists every fault.
 
     Args:
         label: The subject of sentences about its keys: ``The configuration``.
     """
 
     def decorate(kind: type[_T]) -> type[_T]:
-        made: Any = pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(extra="forbid"))(kind)
-        validate = made.__init__
+        validated: Any = pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(extra="forbid"))(kind)
+        validate = validated.__init__
 
         @functools.wraps(validate)
         def init(self: Any, *arguments: Any, **values: Any) -> None:
             try:
                 validate(self, *arguments, **values)
             except ValidationError as error:
-                raise ConfigError(_explain(made, error)) from error
+                raise ConfigError(_explain(validated, error)) from error
 
-        made.__init__ = init
-        made.__configuration_label__ = label
-        return made
+        validated.__init__ = init
+        validated.__configuration_label__ = label
+        return validated
 
     return decorate
 
@@ -122,7 +122,12 @@ def _unknown_key(subject: str, key: Any, owner: Any) -> str:
 
 
 def _resolve(kind: Any, location: Sequence[int | str]) -> tuple[str, Any]:
-    """A value's name, such as ``train[0].path``, and its type, where pydantic says a fault is."""
+    """The name of a value, such as ``train[0].path``, and its type.
+
+    Args:
+        kind: The configuration.
+        location: The value's location, as pydantic gives it.
+    """
     path, annotation = "", kind
     for step in location:
         base, _ = _unwrap(annotation)
@@ -134,15 +139,13 @@ def _resolve(kind: Any, location: Sequence[int | str]) -> tuple[str, Any]:
             path += f".{step}" if path else step
             info = _fields(base)[step]
             annotation = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-        else:  # the branch of a union
-            annotation = next((one for one in get_args(base) if Tag(step) in _unwrap(one)[1]), annotation)
     return path, annotation
 
 
 def _fields(annotation: Any) -> dict[str, FieldInfo]:
     base, _ = _unwrap(annotation)
-    found: dict[str, FieldInfo] = getattr(base, "__pydantic_fields__", {})
-    return found
+    fields: dict[str, FieldInfo] = getattr(base, "__pydantic_fields__", {})
+    return fields
 
 
 def _unwrap(annotation: Any) -> tuple[Any, list[Any]]:
@@ -150,14 +153,11 @@ def _unwrap(annotation: Any) -> tuple[Any, list[Any]]:
     metadata: list[Any] = []
     while True:
         if get_origin(annotation) is Annotated:
-            annotation, *more = get_args(annotation)
-            for one in more:
-                metadata += one.metadata if isinstance(one, FieldInfo) else [one]
-        elif get_origin(annotation) in (Union, types.UnionType):
-            others = [one for one in get_args(annotation) if one is not type(None)]
-            if len(others) > 1:
-                return annotation, metadata
-            annotation = others[0]
+            annotation, *items = get_args(annotation)
+            for item in items:
+                metadata += item.metadata if isinstance(item, FieldInfo) else [item]
+        elif get_origin(annotation) in (Union, types.UnionType):  # of a type and None
+            annotation = next(member for member in get_args(annotation) if member is not type(None))
         else:
             return annotation, metadata
 
@@ -165,21 +165,21 @@ def _unwrap(annotation: Any) -> tuple[Any, list[Any]]:
 def _requirement(annotation: Any) -> str:
     """What a value of a type must be: ``a whole number of at least 1``."""
     base, metadata = _unwrap(annotation)
-    for one in metadata:
-        if isinstance(one, Requirement):
-            return one.text
+    for item in metadata:
+        if isinstance(item, Requirement):
+            return item.text
     if get_origin(base) is Literal:
         *first, last = map(repr, get_args(base))
         return f"{', '.join(first)} or {last}" if first else last
     if base is str:
-        return "text that is not empty" if any(isinstance(one, MinLen) for one in metadata) else "text"
+        return "text that is not empty" if any(isinstance(item, MinLen) for item in metadata) else "text"
     names = {bool: "true or false", int: "a whole number", float: "a number", tuple: "a list"}
     return names.get(get_origin(base) or base, "a mapping of keys to values") + _bounds(metadata)
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
-    low = next((one for one in metadata if isinstance(one, (Ge, Gt))), None)
-    high = next((one for one in metadata if isinstance(one, (Le, Lt))), None)
+    low = next((item for item in metadata if isinstance(item, (Ge, Gt))), None)
+    high = next((item for item in metadata if isinstance(item, (Le, Lt))), None)
     if isinstance(low, Ge) and isinstance(high, Le):
         return f" from {low.ge} to {high.le}"
     text = ""

@@ -1,10 +1,9 @@
-"""What a model can be told beside the text."""
+"""The options that a model supports by its training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from model.errors import UnsupportedFormality
 from model.languages import plain_code
@@ -15,12 +14,12 @@ _FORMS_OF_ADDRESS = ("de",)
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model was trained to be told; all nothing for models that were not.
+    """The options that a model supports by its training; none by default.
 
     Args:
-        placeholders: Number of placeholder symbols that it copies to where they belong in the translation.
-        formality: Target languages in which it can be told the form of address.
-        glossary: Whether it can be told how to translate a term, and inflects the term.
+        placeholders: Number of placeholder symbols that it copies to their positions in the translation.
+        formality: Target languages in which it supports the option ``formality``.
+        glossary: Whether it supports glossary terms in the source, and inflects them.
     """
 
     placeholders: int = 0
@@ -46,27 +45,14 @@ class Capabilities:
         )
 
     def check_formality(self, formality: str | None, target: str) -> None:
-        """Refuse a form of address that the model cannot be told.
+        """Refuse a form of address that the model does not support.
 
         Args:
-            formality: The form that was asked for, or None.
+            formality: The requested form, or None.
             target: The target language.
 
         Raises:
-            UnsupportedFormality: It cannot be told in this language.
+            UnsupportedFormality: The model does not support it in this language.
         """
         if formality is not None and plain_code(target) not in self.formality:
             raise UnsupportedFormality(formality, target, self.formality)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, ready for JSON."""
-        return {**asdict(self), "formality": list(self.formality)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Capabilities:
-        """Read what :meth:`to_dict` gave; absent fields have their defaults, unknown ones are ignored."""
-        return cls(
-            placeholders=int(values.get("placeholders", 0)),
-            formality=tuple(str(language) for language in values.get("formality", ())),
-            glossary=bool(values.get("glossary", False)),
-        )

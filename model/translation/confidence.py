@@ -11,24 +11,20 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
 from torch import Tensor
 
-from model.errors import ArtifactError
 from model.text.symbols import Span
 
 _WORD = re.compile(r"\S+")
 
 _DECIMALS = 4
 
-_FEATURES = {
-    "mean_probability",
-    "log_prob_per_character",
-    "log_source_characters",
-    "log_length_ratio",
-    "mean_gain",
-}
+Feature = Literal[
+    "mean_probability", "log_prob_per_character", "log_source_characters", "log_length_ratio", "mean_gain"
+]
+"""What a calibrated score is computed from."""
 
 
 @dataclass(frozen=True)
@@ -81,20 +77,20 @@ class Evidence:
     num_source_characters: int
     num_target_characters: int
 
-    def features(self) -> dict[str, float]:
-        """What a calibrated score is computed from, by name."""
+    def features(self) -> dict[Feature, float]:
+        """The features by name."""
         # Lengths are counted from 1, as an empty translation has its end token.
         source, target = self.num_source_characters + 1, self.num_target_characters + 1
-        found = {
+        features: dict[Feature, float] = {
             "mean_probability": float(self.log_probs.exp().mean()) if len(self.log_probs) else 0.0,
             "log_prob_per_character": float(self.log_probs.sum()) / target,
             "log_source_characters": math.log(source),
             "log_length_ratio": math.log(target / source),
         }
         if self.gains is not None:
-            known = self.gains[self.gains.isfinite()]
-            found["mean_gain"] = float(known.mean()) if len(known) else 0.0
-        return found
+            gains = self.gains[self.gains.isfinite()]
+            features["mean_gain"] = float(gains.mean()) if len(gains) else 0.0
+        return features
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ class Calibration:
     """
 
     intercept: float = 0.0
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[Feature, float] = field(default_factory=dict)
     coverage_bound: float = 0.0
 
     def sentence_score(self, evidence: Evidence) -> float:
@@ -132,32 +128,6 @@ class Calibration:
         weights = [max(1, len(one.log_probs)) for one in evidence]
         total = sum(weight * self.sentence_score(one) for weight, one in zip(weights, evidence, strict=True))
         return round(total / sum(weights), _DECIMALS)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, ready for JSON."""
-        return {
-            "intercept": self.intercept,
-            "weights": dict(self.weights),
-            "coverage_bound": self.coverage_bound,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
-        """Read what :meth:`to_dict` gave; other keys are ignored, and an empty mapping is no calibration.
-
-        Raises:
-            ArtifactError: A feature is unknown, or something is no number.
-        """
-        try:
-            weights = {str(name): float(weight) for name, weight in values.get("weights", {}).items()}
-            found = cls(float(values.get("intercept", 0.0)), weights, float(values.get("coverage_bound", 0.0)))
-        except (AttributeError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"The manifest's confidence is damaged ({error}); calibrate the model again."
-            ) from error
-        if unknown := weights.keys() - _FEATURES:
-            raise ArtifactError(f"The manifest's confidence has the unknown feature {min(unknown)!r}; upgrade Verso.")
-        return found
 
 
 UNCALIBRATED = Calibration()
