@@ -376,15 +376,12 @@ class OnGpu(FakeTranslator):
 
     def __init__(self, error: Exception | None = None, graphs: int | None = 0) -> None:
         super().__init__()
+        self.device = "cuda"
         self.backend = SimpleNamespace(
             graphs=SimpleNamespace(num_kept=graphs or 0, why_off=None if graphs is not None else "the check failed")
         )
         self.warmed: list[list[int]] = []
         self.error = error
-
-    @property
-    def device(self) -> str:
-        return "cuda"
 
     def warm_up(self, widths: Sequence[int]) -> None:
         self.warmed.append(list(widths))
