@@ -1,7 +1,7 @@
 """Configuration classes: frozen dataclasses that pydantic validates, whose errors name key, value, bound and remedy.
 
-Bounds are part of the type of a field, as in the types below. Relations between fields are validators of the class,
-which raise :class:`ValueError` with a whole sentence.
+The type of a field has its bounds, as the types below. Relations between fields are validators of the class, which
+raise :class:`ValueError` with a whole sentence.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform,
 
 import pydantic.dataclasses
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import ConfigDict, Field, Tag, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from model.errors import ConfigError
 
 Flag = Annotated[bool, Field(strict=True)]
-"""True or false; neither 1 nor "yes"."""
+"""True or false; not 1 or "yes"."""
 
 Count = Annotated[int, Field(strict=True, ge=1)]
-"""A whole number of at least 1; neither 2.0 nor "2" nor True."""
+"""A whole number of at least 1; not 2.0, "2" or True."""
 
 NonNegative = Annotated[int, Field(strict=True, ge=0)]
 """A whole number of at least 0."""
@@ -36,14 +36,14 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 """A text that is not empty."""
 
 _UNKNOWN_KEY = ("unexpected_keyword_argument", "extra_forbidden", "invalid_key")
-"""Pydantic's errors for a key that is not a field."""
+"""Types of pydantic's errors about a key that is not a field."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """Metadata of a field: what its value must be, if its type does not show it.
+    """Metadata of a field: what its value must be, if its type does not say.
 
     Args:
         text: The end of the sentence "it must be ...".
@@ -57,7 +57,7 @@ def configuration(label: str) -> Callable[[type[_T]], type[_T]]:
     """Make a class a frozen dataclass that refuses unknown keys and values out of bounds.
 
     Its constructor, :func:`dataclasses.replace` and :func:`from_mapping` raise
-    :class:`model.errors.ConfigError`; a message has all faults.
+    :class:`model.errors.ConfigError`; a message lists every fault.
 
     Args:
         label: The subject of sentences about its keys: ``The configuration``.
@@ -122,7 +122,12 @@ def _unknown_key(subject: str, key: Any, owner: Any) -> str:
 
 
 def _resolve(kind: Any, location: Sequence[int | str]) -> tuple[str, Any]:
-    """The name, such as ``train[0].path``, and the type of the value at a location of pydantic."""
+    """The name of a value, such as ``train[0].path``, and its type.
+
+    Args:
+        kind: The configuration.
+        location: The value's location, as pydantic gives it.
+    """
     path, annotation = "", kind
     for step in location:
         base, _ = _unwrap(annotation)
@@ -134,8 +139,6 @@ def _resolve(kind: Any, location: Sequence[int | str]) -> tuple[str, Any]:
             path += f".{step}" if path else step
             info = _fields(base)[step]
             annotation = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-        else:  # the branch of a union
-            annotation = next((branch for branch in get_args(base) if Tag(step) in _unwrap(branch)[1]), annotation)
     return path, annotation
 
 
@@ -150,14 +153,11 @@ def _unwrap(annotation: Any) -> tuple[Any, list[Any]]:
     metadata: list[Any] = []
     while True:
         if get_origin(annotation) is Annotated:
-            annotation, *more = get_args(annotation)
-            for item in more:
+            annotation, *items = get_args(annotation)
+            for item in items:
                 metadata += item.metadata if isinstance(item, FieldInfo) else [item]
-        elif get_origin(annotation) in (Union, types.UnionType):
-            branches = [branch for branch in get_args(annotation) if branch is not type(None)]
-            if len(branches) > 1:
-                return annotation, metadata
-            annotation = branches[0]
+        elif get_origin(annotation) in (Union, types.UnionType):  # of a type and None
+            annotation = next(member for member in get_args(annotation) if member is not type(None))
         else:
             return annotation, metadata
 

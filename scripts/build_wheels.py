@@ -126,7 +126,7 @@ def pack(project: Path, platform: str, out: Path) -> Path:
     (project / "setup.py").write_text(_SETUP.format(platform=platform, bill=BILL), encoding="utf-8")
     out.mkdir(parents=True)
     code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(out)],
         cwd=project,
         env={"SOURCE_DATE_EPOCH": _EPOCH, **os.environ},
@@ -136,8 +136,8 @@ def pack(project: Path, platform: str, out: Path) -> Path:
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise SystemExit(f"the wheel cannot be built:\n{done.stdout}")
+    if process.returncode:
+        raise SystemExit(f"the wheel cannot be built:\n{process.stdout}")
     (wheel,) = out.glob("*.whl")
     return wheel
 
@@ -152,11 +152,11 @@ def refuse_a_wrong_name(wheel: Path) -> None:
         SystemExit: Not on all of those in its name.
     """
     command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r'following platform tag:\s+"([^"]+)"', done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    match = re.search(r'following platform tag:\s+"([^"]+)"', process.stdout)
     named = wheel.stem.rpartition("-")[2]
-    if found is None or found[1] != named:
-        raise SystemExit(f"{wheel.name} is not for {named}:\n{done.stdout}{done.stderr}")
+    if match is None or match[1] != named:
+        raise SystemExit(f"{wheel.name} is not for {named}:\n{process.stdout}{process.stderr}")
 
 
 def main() -> int:

@@ -81,7 +81,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one target.
+    """The result of one target.
 
     Args:
         target: Its name.
@@ -112,17 +112,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ThreadPoolExecutor(max_workers=options.jobs) as jobs:
         results = list(jobs.map(lambda name: fuzz(program, name, options.seconds, options.corpus), targets))
     print(f"{'target':8} {'executions':>11} {'per second':>11} {'edges':>7} {'seconds':>8} {'crashes':>8}")
-    for one in results:
-        rate = one.executions / max(one.seconds, 1e-9)
-        edges = "-" if one.edges is None else one.edges
+    for result in results:
+        rate = result.executions / max(result.seconds, 1e-9)
+        edges = "-" if result.edges is None else result.edges
         print(
-            f"{one.target:8} {one.executions:11,} {rate:11,.0f} {edges:>7} {one.seconds:8.0f} {int(bool(one.report)):8}"
+            f"{result.target:8} {result.executions:11,} {rate:11,.0f} {edges:>7} {result.seconds:8.0f} "
+            f"{int(bool(result.report)):8}"
         )
-    for one in results:
-        if one.report:
-            print(f"\n{one.target}:\n{one.report}")
-            print(f"Again: VERSO_FUZZ_TARGET={one.target} {program.path} {one.crash or '(no input was kept)'}")
-    return int(any(one.report for one in results))
+    for result in results:
+        if result.report:
+            print(f"\n{result.target}:\n{result.report}")
+            print(f"Again: VERSO_FUZZ_TARGET={result.target} {program.path} {result.crash or '(no input was kept)'}")
+    return int(any(result.report for result in results))
 
 
 def build(compiler: str = "auto") -> Program:
@@ -139,9 +140,9 @@ def build(compiler: str = "auto") -> Program:
         raise CannotFuzz(reason)
     reasons = []
     if compiler != "gcc":
-        for found in filter(None, map(shutil.which, _CLANGS)):
+        for clang in filter(None, map(shutil.which, _CLANGS)):
             try:
-                return Program(_compiled(found, _CLANG_FLAGS, ["targets.cpp"]), guided=True)
+                return Program(_compiled(clang, _CLANG_FLAGS, ["targets.cpp"]), guided=True)
             except CannotFuzz as error:
                 reasons.append(str(error))
         reasons = reasons or ["there is no clang++; Debian has it in clang-14 and libclang-rt-14-dev"]
@@ -163,10 +164,10 @@ def _compiled(compiler: str, flags: tuple[str, ...], sources: Sequence[str]) -> 
     """
     arguments = [*_FOR_A_PROGRAM, *flags, *_SANITIZED, f"-I{ROOT}"]
     command = [compiler, *arguments]
-    found = hashlib.sha256(digest(command).encode())
+    key = hashlib.sha256(digest(command).encode())
     for path in sorted(HARNESS.iterdir()):
-        found.update(path.read_bytes())
-    program = FOLDER / f"targets-{found.hexdigest()[:16]}"
+        key.update(path.read_bytes())
+    program = FOLDER / f"targets-{key.hexdigest()[:16]}"
     if program.is_file():
         return program
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -229,10 +230,10 @@ def fuzz(program: Program, target: str, seconds: float, corpus: Path) -> Result:
     start = time.monotonic()
     try:
         limit = seconds + 5 * _RUN_LIMIT_S
-        done = subprocess.run(
+        process = subprocess.run(
             command, env=environment, capture_output=True, text=True, errors="replace", timeout=limit, check=False
         )
-        output, failed = done.stdout + done.stderr, done.returncode != 0
+        output, failed = process.stdout + process.stderr, process.returncode != 0
     except subprocess.TimeoutExpired:
         output, failed = f"It did not end within {limit:.0f} s.", True
     covered = re.findall(r"\bcov: (\d+)", output)

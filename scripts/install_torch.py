@@ -5,7 +5,7 @@ the CPU build: from PyTorch's own CPU index, or from where pip is configured to 
 digests: those of locks/torch.lock, and for the CPU build those of torch_cpu_wheels.txt, as far as it has them.
 
 Before the CUDA build is downloaded, nvidia-smi is asked whether driver and GPU can run it. On a machine without a GPU,
-such as one that builds an image, it is installed if it is asked for.
+such as one that builds an image, it is installed on request.
 
 usage: python scripts/install_torch.py [auto|cpu|cuda]
 """
@@ -37,10 +37,10 @@ CUDA_DOWNLOAD = "2.7 GB"
 def pinned_version() -> str:
     """The version pinned in pyproject.toml, the only place that names it."""
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
-    found = re.search(r'"torch==([0-9.]+)"', text)
-    if found is None:
+    match = re.search(r'"torch==([0-9.]+)"', text)
+    if match is None:
         sys.exit("pyproject.toml pins no torch version")
-    return found[1]
+    return match[1]
 
 
 class Gpu(NamedTuple):
@@ -80,10 +80,10 @@ def _ask_driver(fields: str) -> list[str]:
         return []
     command = [tool, f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):
         return []
-    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+    return process.stdout.strip().splitlines() if process.returncode == 0 else []
 
 
 def obstacle(gpus: list[Gpu]) -> tuple[str, str] | None:
@@ -109,32 +109,32 @@ def obstacle(gpus: list[Gpu]) -> tuple[str, str] | None:
     return None
 
 
-def choose_build(wanted: str) -> str:
-    """The build to install; says why, unless it is asked for and nothing speaks against it.
+def choose_build(choice: str) -> str:
+    """The build to install; reports the reason, unless the request can be met.
 
     Args:
-        wanted: ``auto``, ``cpu`` or ``cuda``.
+        choice: ``auto``, ``cpu`` or ``cuda``.
 
     Raises:
-        SystemExit: The CUDA build is asked for, and no GPU of this machine can run it.
+        SystemExit: The CUDA build is requested, but no GPU of this machine can run it.
     """
-    if wanted == "cpu" or platform.system() != "Linux":
-        return "cpu" if wanted == "auto" else wanted
+    if choice == "cpu" or platform.system() != "Linux":
+        return "cpu" if choice == "auto" else choice
     gpus = find_gpus()
     there = "; ".join(map(str, gpus))
     why_not = obstacle(gpus)
-    if why_not is not None and wanted == "auto":
+    if why_not is not None and choice == "auto":
         reason, remedy = why_not
         print(f"{there} cannot run torch's CUDA build: {reason}. The CPU build is taken. {remedy}", flush=True)
         return "cpu"
     if why_not is not None:
         reason, remedy = why_not
         sys.exit(
-            f"torch's CUDA build was asked for, and {there} cannot run it: {reason}. Nothing was downloaded.\n{remedy} "
+            f"torch's CUDA build was requested, but {there} cannot run it: {reason}. Nothing was downloaded.\n{remedy} "
             "TORCH=cpu serves on the CPU. To install it nevertheless, for another machine:\n"
             f"  {sys.executable} -m pip install --no-deps --require-hashes --requirement {LOCK}"
         )
-    if wanted == "cuda" and not gpus:
+    if choice == "cuda" and not gpus:
         print(
             f"nvidia-smi finds no NVIDIA GPU here. torch's CUDA build ({CUDA_DOWNLOAD}) is installed because TORCH is "
             f"cuda: it uses GPUs of compute capability {'.'.join(map(str, OLDEST_CAPABILITY))} or higher with a driver "
@@ -144,7 +144,7 @@ def choose_build(wanted: str) -> str:
         )
     elif gpus:
         print(f"{there}: torch's CUDA build ({CUDA_DOWNLOAD}) is taken; TORCH=cpu takes the CPU build", flush=True)
-    return "cuda" if gpus or wanted == "cuda" else "cpu"
+    return "cuda" if gpus or choice == "cuda" else "cpu"
 
 
 def installed() -> tuple[str, str] | None:
@@ -208,21 +208,21 @@ def _from_either_index(*arguments: str) -> bool:
 
 def main() -> int:
     """Install, unless the right build is installed already; 0, or 1 with a message that says what to do."""
-    wanted = sys.argv[1] if len(sys.argv) > 1 else "auto"
-    if wanted not in ("auto", "cpu", "cuda"):
-        sys.exit(f"the build is {wanted!r}; it must be auto, cpu or cuda")
-    version, found = pinned_version(), installed()
-    if found == (version, wanted) or ((found or ("",))[0] == version and platform.system() != "Linux"):
+    choice = sys.argv[1] if len(sys.argv) > 1 else "auto"
+    if choice not in ("auto", "cpu", "cuda"):
+        sys.exit(f"the build is {choice!r}; it must be auto, cpu or cuda")
+    version, present = pinned_version(), installed()
+    if present == (version, choice) or ((present or ("",))[0] == version and platform.system() != "Linux"):
         return 0
-    build = choose_build(wanted)
-    if found == (version, build):
+    build = choose_build(choice)
+    if present == (version, build):
         return 0
     print(f"installing torch {version}, the {build} build", flush=True)
     if not install(version, build):
-        where = f"neither at {CPU_INDEX} nor" if build == "cpu" else "not"
+        location = f"neither at {CPU_INDEX} nor" if build == "cpu" else "not"
         print(
             f"\nThe {build} build of torch {version} for Python {platform.python_version()} on {platform.machine()} "
-            f"is {where} where pip is configured to look.\n"
+            f"is {location} where pip is configured to look.\n"
             "Check the network, or point pip at a wheel: PIP_FIND_LINKS=/folder/with/the/wheel make ...",
             file=sys.stderr,
         )

@@ -64,16 +64,16 @@ def locked() -> Iterator[tuple[str, str]]:
 
 def licence(name: str) -> str:
     """The licence of an installed package, as an expression of SPDX where it states one."""
-    for beginning, known in _NOT_INSTALLED.items():
+    for beginning, value in _NOT_INSTALLED.items():
         if name.startswith(beginning):
-            return known
+            return value
     metadata = importlib.metadata.metadata(name)
     stated = [
         *(metadata[key] for key in ("License-Expression", "License") if key in metadata),
         *(line.split(" :: ")[-1] for line in metadata.get_all("Classifier") or () if line.startswith("License ::")),
     ]
-    candidates = [_CLASSIFIERS.get(one, one) for one in stated if one]
-    fitting = (one for one in candidates if is_accepted(one))
+    candidates = [_CLASSIFIERS.get(name, name) for name in stated if name]
+    fitting = (candidate for candidate in candidates if is_accepted(candidate))
     # A whole text instead of a name is no use here.
     return next(fitting, min(candidates, key=len, default="unstated"))
 
@@ -97,14 +97,14 @@ def _either(tokens: list[str]) -> bool:
 
 
 def _all(tokens: list[str]) -> bool:
-    accepted = _one(tokens)
+    accepted = _is_term(tokens)
     while tokens[:1] in (["AND"], ["WITH"]):
         tokens.pop(0)
-        accepted = _one(tokens) and accepted
+        accepted = _is_term(tokens) and accepted
     return accepted
 
 
-def _one(tokens: list[str]) -> bool:
+def _is_term(tokens: list[str]) -> bool:
     if not tokens:
         return False
     first = tokens.pop(0)
@@ -123,8 +123,8 @@ def main() -> int:
     """Write it; 1 if a licence does not fit."""
     PAGE.write_text(page(), encoding="utf-8")
     refused = [(name, licence(name)) for name, _ in locked() if not is_accepted(licence(name))]
-    for name, found in refused:
-        print(f"{name}: {found} is not among the accepted licences", file=sys.stderr)
+    for name, stated in refused:
+        print(f"{name}: {stated} is not among the accepted licences", file=sys.stderr)
     return 1 if refused else 0
 
 

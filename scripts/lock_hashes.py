@@ -31,15 +31,15 @@ def resolve(requirements: Sequence[str], *arguments: str) -> list[str]:
     """Packages with their hashes, each as a requirement of pip.
 
     Args:
-        requirements: What is to be installed.
+        requirements: The requirements to resolve.
         arguments: Files with more of it, and their extras, as "uv pip compile" takes them.
     """
     options = "--quiet --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header"
     command = [sys.executable, "-m", "uv", "pip", "compile", *options.split(), "--generate-hashes"]
     command += ["--constraint", "locks/constraints.txt", *arguments, "-"]
     lines = "\n".join(requirements)
-    done = subprocess.run(command, cwd=ROOT, input=lines, stdout=subprocess.PIPE, text=True, check=True)
-    return re.split(r"\n(?=\S)", done.stdout.strip())
+    process = subprocess.run(command, cwd=ROOT, input=lines, stdout=subprocess.PIPE, text=True, check=True)
+    return re.split(r"\n(?=\S)", process.stdout.strip())
 
 
 def resolve_all() -> dict[str, list[str]]:
@@ -49,17 +49,17 @@ def resolve_all() -> dict[str, list[str]]:
     build = project["build-system"]["requires"]
     service = ("--extra=telemetry", "--extra=compiler", "pyproject.toml", "client/pyproject.toml")
     files: dict[str, list[str]] = {}
-    for one in resolve(build, *service):
-        if _TORCH.match(one):
+    for requirement in resolve(build, *service):
+        if _TORCH.match(requirement):
             name = "locks/torch.lock"
-        elif _COMPILER.match(one):
+        elif _COMPILER.match(requirement):
             name = "locks/compiler.lock"
         else:
             name = "locks/service.lock"
-        files.setdefault(name, []).append(one)
-    known = {_name(one) for several in files.values() for one in several}
+        files.setdefault(name, []).append(requirement)
+    names = {_name(requirement) for several in files.values() for requirement in several}
     with_ray = resolve(build, "--extra=ray", *service)
-    files["locks/ray.lock"] = [one for one in with_ray if _name(one) not in known]
+    files["locks/ray.lock"] = [requirement for requirement in with_ray if _name(requirement) not in names]
     files["locks/sbom.lock"] = resolve(["cyclonedx-bom"])
     return files
 

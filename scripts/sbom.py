@@ -44,26 +44,26 @@ def python_packages(interpreter: str) -> dict[str, Any]:
     """The bill of an interpreter's packages, without those that are not served."""
     command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible"]
     command += ["--spec-version", SPECIFICATION, "--pyproject", str(ROOT / "pyproject.toml"), interpreter]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    bill: dict[str, Any] = json.loads(done.stdout)
+    process = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    bill: dict[str, Any] = json.loads(process.stdout)
     names = served()
-    bill["components"] = [one for one in bill["components"] if canonical(one["name"]) in names]
-    for one in bill["components"]:  # where an editable package lies on this machine
-        links = one.get("externalReferences", [])
-        one["externalReferences"] = [link for link in links if not link["url"].startswith("file:")]
-    references = {one["bom-ref"] for one in bill["components"]} | {bill["metadata"]["component"]["bom-ref"]}
+    bill["components"] = [component for component in bill["components"] if canonical(component["name"]) in names]
+    for component in bill["components"]:  # where an editable package lies on this machine
+        links = component.get("externalReferences", [])
+        component["externalReferences"] = [link for link in links if not link["url"].startswith("file:")]
+    references = {component["bom-ref"] for component in bill["components"]} | {bill["metadata"]["component"]["bom-ref"]}
     bill["dependencies"] = [
-        {**one, "dependsOn": sorted(references & set(one.get("dependsOn", ())))}
-        for one in bill["dependencies"]
-        if one["ref"] in references
+        {**dependency, "dependsOn": sorted(references & set(dependency.get("dependsOn", ())))}
+        for dependency in bill["dependencies"]
+        if dependency["ref"] in references
     ]
     return bill
 
 
 def vendored() -> list[dict[str, Any]]:
     """What is in the repository and has a licence of its own: Swagger UI, and the weights that ship."""
-    found = re.search(r"`swagger-ui-dist` ([\d.]+\d)", VENDORED.read_text(encoding="utf-8"))
-    if found is None:
+    match = re.search(r"`swagger-ui-dist` ([\d.]+\d)", VENDORED.read_text(encoding="utf-8"))
+    if match is None:
         sys.exit(f"{VENDORED} does not say its version")
     weights = {
         "type": "machine-learning-model",
@@ -72,7 +72,7 @@ def vendored() -> list[dict[str, Any]]:
         "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()}],
         "licenses": [{"license": {"id": "CC-BY-SA-4.0"}}],
     }
-    return [_component("swagger-ui-dist", found[1], f"pkg:npm/swagger-ui-dist@{found[1]}", "Apache-2.0"), weights]
+    return [_component("swagger-ui-dist", match[1], f"pkg:npm/swagger-ui-dist@{match[1]}", "Apache-2.0"), weights]
 
 
 def wheel_bill(version: str, compiler: str) -> dict[str, Any]:
@@ -92,22 +92,24 @@ def wheel_bill(version: str, compiler: str) -> dict[str, Any]:
         "version": 1,
         "metadata": {"component": {**own, "type": "application"}},
         "components": components,
-        "dependencies": [{"ref": own["bom-ref"], "dependsOn": sorted(one["bom-ref"] for one in components)}],
+        "dependencies": [
+            {"ref": own["bom-ref"], "dependsOn": sorted(component["bom-ref"] for component in components)}
+        ],
     }
 
 
 def system_packages() -> list[dict[str, Any]]:
     """The packages of a Debian system."""
     fields = "${Package} ${Version} ${Architecture}\\n"
-    done = subprocess.run(["dpkg-query", "--show", f"--showformat={fields}"], stdout=subprocess.PIPE, check=True)
-    rows = (line.split() for line in done.stdout.decode().splitlines())
+    process = subprocess.run(["dpkg-query", "--show", f"--showformat={fields}"], stdout=subprocess.PIPE, check=True)
+    rows = (line.split() for line in process.stdout.decode().splitlines())
     return [_component(name, version, f"pkg:deb/debian/{name}@{version}?arch={arch}") for name, version, arch in rows]
 
 
 def _component(name: str, version: str, purl: str, licence: str | None = None) -> dict[str, Any]:
     stated = {"expression": licence} if licence and " " in licence else {"license": {"id": licence}}
-    known = {} if licence is None else {"licenses": [stated]}
-    return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, **known}
+    licences = {} if licence is None else {"licenses": [stated]}
+    return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, **licences}
 
 
 def main() -> int:

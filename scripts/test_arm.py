@@ -46,12 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replayed(program: Path, recording: Path, emulator: str, model: str) -> bool:
-    begun = time.monotonic()
-    done = replay(program, recording, emulator, model)
-    print(f"{model}, {time.monotonic() - begun:.0f} s:", *done.lines, done.errors, sep="\n  ", flush=True)
-    if done.sets != SETS_OF_MODELS[model]:
-        print(f"  This processor has {', '.join(SETS_OF_MODELS[model])}, and {', '.join(done.sets)} answered.")
-    return done.status == 0 and done.sets == SETS_OF_MODELS[model]
+    start = time.monotonic()
+    process = replay(program, recording, emulator, model)
+    print(f"{model}, {time.monotonic() - start:.0f} s:", *process.lines, process.errors, sep="\n  ", flush=True)
+    if process.sets != SETS_OF_MODELS[model]:
+        print(f"  This processor has {', '.join(SETS_OF_MODELS[model])}, and {', '.join(process.sets)} answered.")
+    return process.status == 0 and process.sets == SETS_OF_MODELS[model]
 
 
 if __name__ == "__main__":

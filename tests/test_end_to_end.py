@@ -243,7 +243,7 @@ def test_training_on_the_command_line_can_be_stopped_and_resumed(toy_checkpoint:
             check=True,
         )
         assert done.stdout.strip() == str(tmp_path / "run" / "last.pt")
-    assert "going on after update 3" in done.stderr
+    assert "resuming after update 3" in done.stderr
     assert "tok/s, loss" in done.stderr
 
 

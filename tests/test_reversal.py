@@ -13,11 +13,12 @@ from torch import Tensor
 from model.__main__ import main
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
-from model.training.corpus import generate_pairs
 from model.training.loop import train
 from model.training.progress import CURVE
-from model.training.settings import GeneratedCorpus, TrainingSettings
+from model.training.settings import TrainingSettings
 from model.translator import Translator
+from scripts.reversal import main as write_words
+from scripts.reversal import reversed_words
 from tests.server import Server, served
 
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "reverse.yaml"
@@ -51,11 +52,12 @@ def anti_diagonal_share(cross: Tensor, num_letters: int) -> float:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A smaller study: seven letters, words of 9 to 12 letters, half the width."""
     settings = TrainingSettings.load(CONFIG)
-    words = GeneratedCorpus("reversal", words=20000, letters=(9, 12), alphabet="".join(sorted(set(WORD))))
-    told = replace(
+    folder = tmp_path_factory.mktemp("reversal")
+    alphabet = "".join(sorted(set(WORD)))
+    small = ["--words", "20000", "--held-out", "200", "--letters", "9", "12", "--alphabet", alphabet]
+    assert write_words([str(folder), *small]) == 0
+    smaller = replace(
         settings,
-        train=(words,),
-        dev=replace(words, words=200, seed=2),
         model={**settings.model, "d_model": 64, "d_ff": 128},
         batch_tokens=1400,
         max_steps=420,
@@ -67,8 +69,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         precision="float32",
         threads=1,
     )
-    folder = tmp_path_factory.mktemp("reversal")
-    train(told, folder, folder / "run", show_progress=False, report=quiet)
+    train(smaller, folder, folder / "run", show_progress=False, report=quiet)
     return folder / "run"
 
 
@@ -105,6 +106,21 @@ def test_the_last_layer_attends_from_right_to_left(bundle: Path) -> None:
     assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
 
 
+def test_generated_words_are_reproducible_and_unique() -> None:
+    pairs = reversed_words(300, (2, 3), "abcdefghij", seed=1)
+    assert pairs == reversed_words(300, (2, 3), "abcdefghij", seed=1)
+    assert pairs != reversed_words(300, (2, 3), "abcdefghij", seed=2)
+    assert len(set(pairs)) == 300
+    assert all(word[::-1] == answer and 2 <= len(word) <= 3 for word, answer in pairs)
+    assert not set(pairs) & set(reversed_words(300, (2, 3), "abcdefghij", seed=2, without=pairs))
+
+
+def test_more_words_than_possible_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        write_words([str(tmp_path), "--words", "46", "--letters", "1", "2", "--alphabet", "abcdefghi"])
+    assert "46 words are too many: only 90 are possible; ask for half at most." in capsys.readouterr().err
+
+
 def test_the_measure_separates_the_anti_diagonal_from_other_patterns() -> None:
     columns = torch.eye(13)[1:12]  # row j attends to letter j
     end = torch.zeros(1, 13)
@@ -135,17 +151,17 @@ def test_the_model_is_served_with_its_attention(server: Server) -> None:
 
 @pytest.mark.slow
 def test_the_whole_study_is_learned_within_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--config", str(CONFIG), "--run", str(tmp_path / "run"), "--quiet"]) == 0
+    assert write_words([str(tmp_path)]) == 0
+    train_command = ["train", "--config", str(CONFIG), "--data", str(tmp_path), "--run", str(tmp_path / "run")]
+    assert main([*train_command, "--quiet"]) == 0
     checkpoint = load_checkpoint(tmp_path / "run" / "averaged.pt")
     assert checkpoint.facts["dev"]["exact_qfw-qrv"] >= 99.0
-    told = TrainingSettings.load(CONFIG).dev
-    assert isinstance(told, GeneratedCorpus)
     bundle = tmp_path / "reverse.pt"
     export = ["export", "--checkpoint", str(tmp_path / "run" / "averaged.pt"), "--precision", "float32"]
     assert main([*export, "--out", str(bundle)]) == 0
     translator = Translator.load(bundle)
     # Words of another seed than those of the model selection, through the complete text pipeline.
-    pairs = generate_pairs(replace(told, seed=3))
+    pairs = reversed_words(1000, (10, 20), "abcdefghijklmnopqrstuvwxyz", seed=3)
     answers = translator.translate([word for word, _ in pairs])
     right = sum(answer.text == backwards for answer, (_, backwards) in zip(answers, pairs, strict=True))
     assert right >= 0.99 * len(pairs)

@@ -17,10 +17,11 @@ from model.translation.options import TranslationOptions
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from model.attention import Attention
     from model.translation.confidence import Evidence
     from model.translation.plan import Plan
     from model.translation.results import AnswerKey, TranslatedSentence, Translation
-    from model.translator import Attention, Translator
+    from model.translator import Translator
 
 logger = logging.getLogger("app.jobs")
 

@@ -157,7 +157,7 @@ def _reserve(path: Path, num_bytes: int) -> None:
 
 
 def _strip_source_paths(source: Path, target: Path) -> None:
-    """Copy an archive without its ``.debug_pkl`` members, which hold paths of the building machine."""
+    """Copy an archive without its ``.debug_pkl`` members, which contain paths of the building machine."""
     _copy_archive(source, target, {}, without=".debug_pkl")
 
 
@@ -179,7 +179,7 @@ def _copy_archive(source: Path, target: Path, extra: Mapping[str, bytes], withou
             left_out = without is not None and member.filename.endswith(without)
             if left_out or member.filename in replaced:
                 continue
-            # Piece by piece: an embedding may be as large as the memory that is left.
+            # Piece by piece, because an embedding may be as large as the free memory.
             plain = zipfile.ZipInfo(member.filename)
             with archive.open(member) as content, copy_.open(plain, "w", force_zip64=member.file_size >= 2**31) as sink:
                 shutil.copyfileobj(content, sink, _COPY_BYTES)

@@ -1,8 +1,8 @@
 """Bundles, the files that are served: a TorchScript archive with its manifest and tokenizer inside, or its data form.
 
 A TorchScript archive is code: loading one runs what its author wrote. The manifest is therefore read, and a
-configured SHA-256 compared, before torch sees the file; load only bundles from sources you would run a program from.
-Nothing of a bundle in data form (:mod:`model.artifacts.data_form`) is run.
+configured SHA-256 compared, before torch reads the file. Load only bundles whose source you trust to run programs.
+A bundle in data form (:mod:`model.artifacts.data_form`) contains no code.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from model.artifacts.data_form import (
     MAX_FILE_BYTES,
     MAX_MANIFEST_BYTES,
     WEIGHTS,
+    assemble,
     build_model,
     expand,
     is_archive,
@@ -31,7 +32,10 @@ from model.artifacts.data_form import (
 )
 from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.manifest import Manifest, Precision
+from model.artifacts.script import compile_model
 from model.artifacts.scripted import as_transformer, int8_layers
+from model.decoding.native.packed import NativeModel
+from model.decoding.policy import DecodingPolicy
 from model.decoding.shortlist import SHORTLIST, Limits, Shortlist
 from model.errors import ArtifactError, DeviceError
 from model.network.config import ModelConfig
@@ -40,7 +44,7 @@ from model.network.transformer import Transformer
 from model.process.devices import cuda_obstacle, gpu_obstacle, multiplies_bfloat16
 from model.process.files import file_digest
 from model.text.hf_tokenizers import restore_tokenizer
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer, VersoTokenizer
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,39 @@ class Bundle:
 
     @property
     def module(self) -> Transformer:
-        """The model. It is made again if it has left memory, so do not keep it."""
+        """The model. It is rebuilt if it was freed, so do not keep a reference."""
         return self.network.get()
+
+    @property
+    def policy(self) -> DecodingPolicy:
+        """The model's decoding policy, without single bytes if unknown characters become placeholders."""
+        policy, tokenizer = self.manifest.policy, self.tokenizer
+        if not self.manifest.capabilities.placeholders or not isinstance(tokenizer, VersoTokenizer):
+            return policy
+        return replace(policy, forbidden=(*policy.suppressed_ids(tokenizer.never_generated), *tokenizer.byte_ids))
+
+    def free_network(self, packed: NativeModel) -> None:
+        """Free torch's copy of the weights, and rebuild it from the packed weights on demand.
+
+        It is rebuilt as TorchScript, which computes without Python: eager modules would take and release Python's lock
+        for each of their thousand operations, and might wait for other threads.
+        """
+        precision = packed.precision
+        if precision is None:
+            return
+        config, pad_id = ModelConfig.from_dict(self.manifest.architecture), self.tokenizer.pad_id
+
+        def rebuild() -> Transformer:
+            return compile_model(assemble(config, precision, pad_id, lambda name, dtype, shape: packed.weight(name)))
+
+        self.network.free(rebuild)
 
 
 def read_manifest(path: Path) -> Manifest:
     """The manifest of a bundle; nothing else is read, and no code of the bundle runs.
 
     Raises:
-        ArtifactError: There is no such file, or it is damaged, foreign or newer.
+        ArtifactError: The file does not exist, is damaged, or is of another program or a newer release.
     """
     return Manifest.from_json(_read_manifest(path).decode("utf-8", errors="replace"))
 
@@ -82,7 +110,7 @@ def read_tokenizer(path: Path) -> tuple[Manifest, Tokenizer]:
     """The manifest of a bundle and its vocabulary, without the model; no code of the bundle runs.
 
     Raises:
-        ArtifactError: There is no such file, or it is damaged, foreign or newer.
+        ArtifactError: The file does not exist, is damaged, or is of another program or a newer release.
     """
     manifest = read_manifest(path)
     return manifest, restore_tokenizer(manifest.tokenizer, extra_files(path))
@@ -122,13 +150,13 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         sha256: The digest the file must have, in hexadecimal.
 
     Raises:
-        ArtifactError: The file is missing, damaged, foreign, newer, or has another digest.
-        DeviceError: The device is not there or cannot serve the bundle's precision.
+        ArtifactError: The file does not exist, is damaged, is of another program or a newer release, or has another
+            digest.
+        DeviceError: The device does not exist, or cannot serve the bundle's precision.
     """
     if not path.is_file():
         raise ArtifactError(f"There is no bundle at {path}; make one with 'verso export --out {path}'.")
-    # It would compile kernels within the first calls of every shape, for a few operations that are not worth it. On
-    # processors torch does not either.
+    # torch would compile kernels during the first calls of every shape, for few operations. It does not on CPUs.
     torch._C._jit_override_can_fuse_on_gpu(False)
     before = _identity(path)
     digest = file_digest(path)
@@ -138,7 +166,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
             "Restore the right one, or correct the digest configured."
         )
     manifest = read_manifest(path)
-    where = check_device(device, manifest.precision)
+    torch_device = check_device(device, manifest.precision)
     with open_bundle(path) as archive:
         _check_archive(archive, path)
         content = archive.read(WEIGHTS) if is_data_form(archive) else None
@@ -152,12 +180,12 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         else:
             check_data(manifest, tokenizer)
             model = build_model(manifest.architecture, manifest.precision, tokenizer.pad_id, content)
-        served = served_precision(manifest.precision, where)
+        served = served_precision(manifest.precision, torch_device)
         if served != manifest.precision:
             model = expand(model, ModelConfig.from_dict(manifest.architecture), served, tokenizer.pad_id)
             manifest = replace(manifest, precision=served)
         # Loaded to the CPU first: a packed int8 weight cannot be mapped to another device.
-        model = model.to(where)
+        model = model.to(torch_device)
     except torch.OutOfMemoryError as error:
         raise DeviceError(f"{path} does not fit into the memory of {device}.") from error
     if _identity(path) != before:
@@ -170,23 +198,23 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
             raise DeviceError(
                 f"{path} is an int8 bundle of an earlier release, for x86 processors only; export it again."
             )
-    return Bundle(LoadedNetwork(model), tokenizer, manifest, where, digest, shortlist)
+    return Bundle(LoadedNetwork(model), tokenizer, manifest, torch_device, digest, shortlist)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """What differs when a file has been replaced or written to; None if it is not there."""
+    """Values that change when a file is replaced or written to; None if the file does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _load_scripted(path: Path) -> Transformer:
-    """The model of a TorchScript archive, on the CPU; runs what the file holds.
+    """Load the model of a TorchScript archive onto the CPU; this runs code of the file.
 
     Raises:
-        ArtifactError: torch cannot load it, or it holds something else.
+        ArtifactError: torch cannot load it, or it is another model.
     """
     choose_packing()
     try:
@@ -236,36 +264,36 @@ def check_device(device: str, precision: Precision) -> torch.device:
         DeviceError: It does not exist or cannot serve the precision; the message names the remedy.
     """
     try:
-        where = torch.device(device)
+        torch_device = torch.device(device)
     except RuntimeError as error:
         raise DeviceError(f"There is no device called {device!r}; it can be cpu, cuda or cuda:1.") from error
-    if where.type not in ("cpu", "cuda"):
+    if torch_device.type not in ("cpu", "cuda"):
         raise DeviceError(f"The device is {device!r}; it can be cpu, cuda or cuda:1.")
-    if where.type == "cuda":
+    if torch_device.type == "cuda":
         obstacle = cuda_obstacle()
-        if obstacle is None and (where.index or 0) >= torch.cuda.device_count():
+        if obstacle is None and (torch_device.index or 0) >= torch.cuda.device_count():
             raise DeviceError(f"The device is {device}, but there are only {torch.cuda.device_count()} GPUs.")
-        obstacle = obstacle or gpu_obstacle(where.index or 0)
+        obstacle = obstacle or gpu_obstacle(torch_device.index or 0)
         if obstacle is not None:
             raise DeviceError(f"The device is {device}, but {obstacle.reason}. Use cpu, or {obstacle.remedy}.")
     if precision == "int8" and not int8_is_supported():
         raise DeviceError("This build of torch cannot keep int8 weights; export a bundle with --precision float32.")
-    return where
+    return torch_device
 
 
-def served_precision(precision: Precision, where: torch.device) -> Precision:
+def served_precision(precision: Precision, device: torch.device) -> Precision:
     """The precision in which a bundle is served on a device.
 
     GPUs have no kernels for int8 layers, which are expanded to float16 there. GPUs before compute capability 8.0 have
-    no products of bfloat16; its numbers are computed with as float32, which holds all of them exactly.
+    no products of bfloat16; its weights become float32, which represents them exactly.
 
     Args:
-        precision: Of the bundle.
-        where: A device that can be used.
+        precision: The bundle's.
+        device: A device that can be used.
     """
-    if where.type == "cuda" and precision == "int8":
+    if device.type == "cuda" and precision == "int8":
         return "float16"
-    if where.type == "cuda" and precision == "bfloat16" and not multiplies_bfloat16(where):
+    if device.type == "cuda" and precision == "bfloat16" and not multiplies_bfloat16(device):
         return "float32"
     return precision
 
@@ -283,15 +311,15 @@ def extra_files(path: Path) -> dict[str, bytes]:
     Raises:
         ArtifactError: One is damaged, or larger than it may be.
     """
-    found = {}
+    files = {}
     with open_bundle(path) as archive, _reading(path):
         for member in archive.infolist():
             _, is_extra, name = member.filename.partition("/extra/")
             if is_extra and name != MANIFEST:
                 if member.file_size > MAX_FILE_BYTES:
                     raise ArtifactError(f"{path} has {name} of {member.file_size} bytes; it may have {MAX_FILE_BYTES}.")
-                found[name] = archive.read(member)
-    return found
+                files[name] = archive.read(member)
+    return files
 
 
 def _read_manifest(path: Path) -> bytes:

@@ -64,7 +64,7 @@ class Checkpoint:
         """The model with these weights, ready to decode (float32, evaluation mode).
 
         Raises:
-            ArtifactError: The weights do not fit the architecture, or hold NaN.
+            ArtifactError: The weights do not fit the architecture, or contain NaN.
         """
         transformer = Transformer(self.config, self.tokenizer.pad_id)
         load_weights(transformer, self.weights)
@@ -100,7 +100,7 @@ def load_weights(transformer: Transformer, weights: Mapping[str, Tensor]) -> Non
 
 
 def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
-    """Write a checkpoint; at any moment ``path`` holds either the old or the new one, complete.
+    """Write a checkpoint; ``path`` is always either the complete old or the complete new one.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written; the old file is intact.

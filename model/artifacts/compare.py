@@ -104,18 +104,20 @@ def compare(
         ]
         _compare_logits(eager, module, sources, targets, tokenizer.pad_id, errors)
         label = f"{source_language}-{target_language}"
-        expected, found = (
+        expected, scripted = (
             _decode(model, tokenizer, sources, forced_ids, manifest, _device(eager), f"{label} {name}", progress)
             for model, name in ((eager, "float32 eager"), (module, manifest.precision))
         )
-        for source_ids, one, other in zip(sources, expected, found, strict=True):
+        for source_ids, eager_ids, scripted_ids in zip(sources, expected, scripted, strict=True):
             total += 1
-            identical += one == other
-            ties += one != other and _is_tie(eager, source_ids, forced_ids, one, other, tokenizer)
+            identical += eager_ids == scripted_ids
+            ties += eager_ids != scripted_ids and _is_tie(
+                eager, source_ids, forced_ids, eager_ids, scripted_ids, tokenizer
+            )
         references = [target for _, target in ordered]
         full, this = (
             score([tokenizer.decode(ids) for ids in answers], references, tokenize=bleu_units(tokenizer)).bleu
-            for answers in (expected, found)
+            for answers in (expected, scripted)
         )
         bleu[label] = (full, this)
     return Comparison(errors.largest, errors.root_mean_square, total, identical, ties, bleu)
@@ -197,17 +199,17 @@ def _is_tie(
     source_ids: list[int],
     forced_ids: tuple[int, ...],
     expected: list[int],
-    found: list[int],
+    ids: list[int],
     tokenizer: Tokenizer,
 ) -> bool:
     """Whether the first token that differs was decided by less than :data:`TIE_MARGIN`."""
-    expected, found = [*expected, tokenizer.end_id], [*found, tokenizer.end_id]
-    index = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
+    expected, ids = [*expected, tokenizer.end_id], [*ids, tokenizer.end_id]
+    index = next((i for i, (a, b) in enumerate(zip(expected, ids, strict=False)) if a != b), None)
     if index is None:
         return False
     before = torch.tensor([[tokenizer.start_id, *forced_ids, *expected[:index]]], device=_device(eager))
     logits = eager(torch.tensor([source_ids], device=_device(eager)), before)[0, -1]
-    return bool((logits[expected[index]] - logits[found[index]]).abs() < TIE_MARGIN)
+    return bool((logits[expected[index]] - logits[ids[index]]).abs() < TIE_MARGIN)
 
 
 def check_bounds(comparison: Comparison, precision: Precision) -> None:

@@ -12,7 +12,6 @@ from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import Tokenizer, VersoTokenizer
-from model.translation.capabilities import Capabilities
 
 
 def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
@@ -32,7 +31,10 @@ def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
                 f"The bundle's {name} is {value}; its architecture has positions for 1 to {config.max_positions}."
             )
     policy = manifest.policy
-    _check_fields(manifest)
+    _ = manifest.calibration
+    placeholders = manifest.capabilities.placeholders
+    if not 0 <= placeholders <= NUM_PLACEHOLDERS:
+        raise ArtifactError(f"The bundle has {placeholders} placeholders; the limit is {NUM_PLACEHOLDERS}.")
     sizes = (config.source_vocab_size, config.target_vocab_size)
     largest = tokenizer.largest_ids
     if largest[0] >= sizes[0] or largest[1] >= sizes[1]:
@@ -54,21 +56,6 @@ def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
             f"{sizes[1]} tokens."
         )
     _check_languages(manifest, tokenizer, sizes)
-
-
-def _check_fields(manifest: Manifest) -> None:
-    """Refuse capabilities and a calibration that this release cannot read.
-
-    Raises:
-        ArtifactError: A value is of another kind or out of bounds.
-    """
-    try:
-        placeholders = Capabilities.from_dict(manifest.capabilities).placeholders
-        _ = manifest.calibration
-    except (TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise ArtifactError(f"The bundle's manifest is wrong ({error}); make it again.") from error
-    if not 0 <= placeholders <= NUM_PLACEHOLDERS:
-        raise ArtifactError(f"The bundle has {placeholders} placeholders; it may have {NUM_PLACEHOLDERS}.")
 
 
 def _check_languages(manifest: Manifest, tokenizer: Tokenizer, sizes: tuple[int, int]) -> None:

@@ -1,9 +1,9 @@
-"""The data-only form of a bundle: weights as safetensors instead of TorchScript; nothing of the file is run.
+"""The data-only form of a bundle: weights as safetensors instead of TorchScript; it contains no code.
 
 Both forms are archives with a manifest and vocabulary files in ``extra/``. Where TorchScript has code and pickled
 tensors, this form has ``weights.safetensors``; the architecture is :class:`model.network.transformer.Transformer`, set
-up as the manifest says. Names, sizes, types, shapes and values are checked before they are used, because such a file
-may come from anybody. docs/bundles.md describes the form.
+up as the manifest says. Names, sizes, types, shapes and values are checked before they are used, because the source of
+such a file need not be trusted. docs/bundles.md describes the form.
 """
 
 from __future__ import annotations
@@ -105,18 +105,18 @@ def open_bundle(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
-    """Refuse members that the form does not have, and sizes that would not fit into memory.
+    """Refuse unknown members, and sizes that would not fit into memory.
 
     Members are stored uncompressed, so together they are no larger than the file.
     """
-    seen: set[str] = set()
+    names: set[str] = set()
     size = path.stat().st_size
     for member in archive.infolist():
         name = member.filename
         fault = None
         if name != WEIGHTS and name not in _MAX_BYTES:
             fault = "which such a bundle does not have"
-        elif name in seen:
+        elif name in names:
             fault = "twice"
         elif member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
             fault = "compressed; members are stored as they are"
@@ -126,7 +126,7 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
             fault = f"of {member.file_size} bytes; it may have {_MAX_BYTES.get(name, size)}"
         if fault is not None:
             raise ArtifactError(f"{path} is no data-only bundle: it has a member {name!r}, {fault}.")
-        seen.add(name)
+        names.add(name)
     if sum(member.file_size for member in archive.infolist()) > size:
         raise ArtifactError(f"{path} is no data-only bundle: its members are larger than the file.")
 
@@ -143,26 +143,26 @@ def weights_as_bytes(module: Transformer) -> bytes:
 def weights_of(module: Transformer) -> dict[str, Tensor]:
     """The weights of a model by their names in this form.
 
-    A tied weight is there once, under its first name. An int8 layer has ``weight`` (int8), ``scales`` and ``bias``.
-    Positions are there although they could be computed, so that they are equal on every processor.
+    A tied weight occurs once, under its first name. An int8 layer has ``weight`` (int8), ``scales`` and ``bias``.
+    Positions are stored although they could be computed, so that they are equal on every CPU.
 
     Args:
         module: A model on the CPU, scripted or not.
     """
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     addresses: set[int] = set()
     # A part of a scripted model has no named_buffers of its own persistence; all of them are attributes of the model.
     for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
         # Loaded, tied weights are several tensors with one storage.
         if tensor.data_ptr() not in addresses:
             addresses.add(tensor.data_ptr())
-            found[name] = tensor.detach().contiguous()
+            weights[name] = tensor.detach().contiguous()
     for name, part in module.named_modules():
         if is_int8_layer(part):
             weight: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
-            found[f"{name}.weight"] = weight.int_repr()
-            found[f"{name}.scales"] = weight.q_per_channel_scales().float()
-    return found
+            weights[f"{name}.weight"] = weight.int_repr()
+            weights[f"{name}.scales"] = weight.q_per_channel_scales().float()
+    return weights
 
 
 def expand(module: Transformer, config: ModelConfig, precision: str, pad_id: int) -> Transformer:
@@ -188,7 +188,7 @@ def expand(module: Transformer, config: ModelConfig, precision: str, pad_id: int
             raise ArtifactError(f"The bundle has no weight {name!r} of shape {shape}; export it again.")
         if weight.dtype == torch.int8:
             weight = weight.float() * weights[f"{name.removesuffix('.weight')}.scales"].unsqueeze(1)
-        # A copy: what is expanded need not keep the rest in memory.
+        # A copy, so that the other weights can be freed.
         return weight.to(dtype, copy=True)
 
     return assemble(config, precision, pad_id, take)
@@ -211,7 +211,7 @@ def build_model(architecture: Mapping[str, Any], precision: str, pad_id: int, co
     config = ModelConfig.from_dict(architecture)
     weights = _Weights(content)
     if config.encoder_layers + config.decoder_layers > weights.count:
-        # Checked before a network of a size that a stranger may have chosen is set up.
+        # Checked before a network is set up, whose size the file determines.
         raise ArtifactError("The bundle's weights have fewer tensors than its architecture has layers.")
     model = assemble(config, precision, pad_id, weights.take)
     weights.expect_no_more()
@@ -229,7 +229,7 @@ def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> Tr
         config: The architecture.
         precision: Of the weights.
         pad_id: The padding token.
-        take: Is called once for each weight, with its name in this form.
+        take: Called once for each weight, with its name in this form.
 
     Raises:
         ArtifactError: The architecture cannot be set up.
@@ -251,19 +251,19 @@ def assemble(config: ModelConfig, precision: str, pad_id: int, take: Take) -> Tr
 
     replace_layers(transformer, stored_layer)
     dtype = DTYPES[precision]
-    taken: dict[int, Tensor] = {}
+    values: dict[int, Tensor] = {}
     for name, empty in [
         *transformer.named_parameters(remove_duplicate=False),
         *transformer.named_buffers(remove_duplicate=False),
     ]:
         if empty.is_meta:
-            # Tied weights are one tensor with several names, of which the first is stored.
-            if id(empty) not in taken:
+            # Tied weights are one tensor with several names; the first one is stored.
+            if id(empty) not in values:
                 value = take(name, dtype, tuple(empty.shape))
-                taken[id(empty)] = (
+                values[id(empty)] = (
                     nn.Parameter(value, requires_grad=False) if isinstance(empty, nn.Parameter) else value
                 )
-            _assign(transformer, name, taken[id(empty)])
+            _assign(transformer, name, values[id(empty)])
     return transformer.requires_grad_(False).eval()
 
 
@@ -272,10 +272,9 @@ _RANDOM = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_, Tensor.n
 
 
 class _NothingRandom(TorchFunctionMode):
-    """Leaves parameters as they are where they would be drawn at random.
+    """Skips the random initialisation of parameters.
 
-    On the device ``meta`` there is nothing to draw, and torch would import its compiler to find that out: 800 modules,
-    75 MB and a second and a half.
+    On the device ``meta`` it has no effect, but torch would import its compiler for it: 800 modules, 75 MB, 1.5 s.
     """
 
     def __torch_function__(
@@ -313,16 +312,16 @@ class _Weights:
         """
         if name not in self._left:
             raise ArtifactError(f"The bundle's weights have no {name!r}; they are of another architecture.")
-        found = self._left.pop(name)
-        if found.dtype != dtype or tuple(found.shape) != shape:
+        weight = self._left.pop(name)
+        if weight.dtype != dtype or tuple(weight.shape) != shape:
             raise ArtifactError(
-                f"The bundle's weight {name!r} is {_described(found.dtype, tuple(found.shape))}; its manifest needs "
+                f"The bundle's weight {name!r} is {_described(weight.dtype, tuple(weight.shape))}; its manifest needs "
                 f"{_described(dtype, shape)}."
             )
-        if not torch.isfinite(found).all():
+        if not torch.isfinite(weight).all():
             raise ArtifactError(f"The bundle's weight {name!r} holds NaN or infinity.")
-        # A copy is aligned as torch aligns its tensors; kernels may add in another order where data is not.
-        return found.clone()
+        # A copy has torch's alignment; kernels may add in another order if data is not aligned.
+        return weight.clone()
 
     def expect_no_more(self) -> None:
         """Refuse tensors that nothing needs.

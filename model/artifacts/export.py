@@ -43,17 +43,23 @@ def export_bundle(
         ArtifactError: The scripted model differs too much from the eager one, or the file cannot be written.
         DeviceError: The device is missing or cannot run this precision.
     """
-    where = check_device(device, precision)
-    if precision == "int8" and where.type == "cuda":
+    torch_device = check_device(device, precision)
+    if precision == "int8" and torch_device.type == "cuda":
         raise DeviceError("An int8 bundle is compared on the CPU; export it with --device cpu.")
     transformer = checkpoint.build()
     module = script(transformer, precision)
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
-    sample: list[tuple[str, str]] = [(left, right) for left, right in checkpoint.facts.get("dev_sample", [])]
+    sample: list[tuple[str, str]] = [(first, second) for first, second in checkpoint.facts.get("dev_sample", [])]
     if sample:
         languages = tuple(checkpoint.facts["settings"]["languages"])
         comparison = compare(
-            transformer.to(where), module.to(where), checkpoint.tokenizer, manifest, sample, languages, progress
+            transformer.to(torch_device),
+            module.to(torch_device),
+            checkpoint.tokenizer,
+            manifest,
+            sample,
+            languages,
+            progress,
         )
         report(f"{precision} against eager float32: {comparison.to_dict()}")
         check_bounds(comparison, precision)

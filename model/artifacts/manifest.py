@@ -33,7 +33,7 @@ class Manifest:
         max_source_tokens: Longest sentence it accepts, markers included.
         max_target_tokens: Longest translation it gives.
         licence: Of the weights.
-        languages: Languages each of which it translates into each other, besides ``pairs``.
+        languages: Languages that it translates in all combinations, besides ``pairs``.
         tokenizer: Which tokenizer the vocabulary files belong to, and how languages are given to it.
         decoding: The fields of :class:`model.decoding.policy.DecodingPolicy`.
         attribution: Sources that the licence requires to be named.
@@ -46,7 +46,7 @@ class Manifest:
             learned; empty where the model was not calibrated.
         retry_loops: Whether repetition loops and empty outputs are decoded a second time
             (:mod:`model.decoding.repetition_guard`).
-        capabilities: The options it supports: the fields of :class:`model.translation.capabilities.Capabilities`.
+        capabilities: The options it supports.
         format: Marks bundles among TorchScript archives.
         format_version: Of this layout.
     """
@@ -69,7 +69,7 @@ class Manifest:
     confidence: dict[str, Any] = field(default_factory=dict)
     fold_capitals: bool = False
     retry_loops: bool = False
-    capabilities: dict[str, Any] = field(default_factory=dict)
+    capabilities: Capabilities = field(default_factory=Capabilities)
     format: str = FORMAT
     format_version: int = FORMAT_VERSION
 
@@ -102,7 +102,7 @@ class Manifest:
             retry_loops=settings.get("retry_loops", False),
             capabilities=Capabilities.learned(
                 settings.get("controls", {}), [target for _, target in facts["pairs"]], NUM_PLACEHOLDERS
-            ).to_dict(),
+            ),
         )
 
     @property
@@ -122,18 +122,23 @@ class Manifest:
         """The rules it is decoded by.
 
         Raises:
-            ArtifactError: ``decoding`` holds something that this release does not know.
+            ArtifactError: ``decoding`` has an unknown field or a value out of bounds.
         """
         return DecodingPolicy.from_dict(self.decoding)
 
     @property
     def calibration(self) -> Calibration:
-        """How its confidences are computed.
+        """How its confidences are computed; other keys of ``confidence`` say how that was learned.
 
         Raises:
-            ArtifactError: ``confidence`` holds something that this release does not know.
+            ArtifactError: ``confidence`` has an unknown feature or a value of another type.
         """
-        return Calibration.from_dict(self.confidence)
+        try:
+            return pydantic.TypeAdapter(Calibration).validate_python(self.confidence)
+        except pydantic.ValidationError as error:
+            raise ArtifactError(
+                f"The manifest's confidence is {_first_fault(error)}; upgrade Verso, or calibrate the model again."
+            ) from error
 
     def to_json(self) -> str:
         """The manifest as it is stored in the bundle."""
@@ -161,13 +166,7 @@ class Manifest:
             # Strict JSON has lists where the fields are tuples, and refuses numbers in place of text.
             manifest = _adapter().validate_json(text, strict=True)
         except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            field_name = ".".join(map(str, first["loc"]))
-            if first["type"] == "missing":
-                message = f"The bundle's manifest is incomplete: it has no {field_name!r}; export it again."
-            else:
-                message = f"The bundle's manifest is wrong: {field_name}: {first['msg']}; export it again."
-            raise ArtifactError(message) from error
+            raise ArtifactError(f"The bundle's manifest is {_first_fault(error)}; export it again.") from error
         if not manifest.pairs and len(manifest.languages) < 2:
             raise ArtifactError("The bundle's manifest names no pair of languages; export it again.")
         return manifest
@@ -177,3 +176,12 @@ class Manifest:
 def _adapter() -> pydantic.TypeAdapter[Manifest]:
     """Validates the fields of a manifest; made once, because it takes milliseconds."""
     return pydantic.TypeAdapter(Manifest)
+
+
+def _first_fault(error: pydantic.ValidationError) -> str:
+    """The first fault, such as ``incomplete: it has no 'name'`` or ``wrong: name: Input should be a valid string``."""
+    fault = error.errors()[0]
+    field_name = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "missing":
+        return f"incomplete: it has no {field_name!r}"
+    return f"wrong: {field_name}: {fault['msg']}"

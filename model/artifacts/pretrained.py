@@ -90,7 +90,7 @@ def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Pr
         precision: Precision of the bundle; :func:`preferred_precision` by default.
 
     Returns:
-        The path. Its name holds a digest of the weights, so that an upgrade builds it again.
+        The path. Its name contains a digest of the weights, so that an upgrade builds it again.
 
     Raises:
         ArtifactError: The weights are missing, or the shortlist is damaged.

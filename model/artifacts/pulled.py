@@ -56,7 +56,7 @@ class PulledName:
             ArtifactError: It is something else.
         """
         repository, at, revision = text.removeprefix(PREFIX).partition("@")
-        # Two hyphens stand for the slash in the names of folders, here and on the hub, which therefore forbids them.
+        # Two hyphens replace the slash in the names of folders, here and on the hub, which therefore forbids them.
         wrong = not _REPOSITORY.fullmatch(repository) or "--" in repository or ".." in text
         if wrong or (at and not _REVISION.fullmatch(revision)):
             raise ArtifactError(

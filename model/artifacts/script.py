@@ -48,7 +48,7 @@ def script(transformer: Transformer, precision: Precision) -> Transformer:
 
 
 def script_in_place(transformer: Transformer, precision: Precision) -> Transformer:
-    """As :func:`script`, but of the model itself, which cannot be used afterwards: memory holds no second copy.
+    """As :func:`script`, but converts the model itself, which cannot be used afterwards: there is no second copy.
 
     Raises:
         DeviceError: int8 on a processor without int8 kernels.

@@ -1,4 +1,4 @@
-"""What of a scripted model differs from :class:`model.network.transformer.Transformer`, which it is typed as."""
+"""Differences between a scripted model and :class:`model.network.transformer.Transformer`, its type in annotations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = ("forward", "encode", "project_memory", "step", "attend")
 
 
 def as_transformer(module: nn.Module, origin: str) -> Transformer:
-    """A module of TorchScript as the model it has to be.
+    """Check that a module of TorchScript is a model, and return it as one.
 
     Args:
         module: As torch loaded or compiled it.

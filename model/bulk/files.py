@@ -36,12 +36,12 @@ class BulkFile:
 
     @property
     def format(self) -> Format:
-        """Reads and writes it."""
+        """The reader and writer of its format."""
         return FORMATS[self.type]
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file is another one than when the run began."""
+        """Whether the file has changed since the run began."""
         try:
             stat = self.source.stat()
         except OSError:
@@ -60,42 +60,42 @@ def find_files(inputs: Sequence[str], out: Path, file_type: FileType | None = No
             are skipped in folders.
 
     Returns:
-        The files in the order of the arguments, and by name within folders; one that is named twice is there once.
+        The files in the order of the arguments, and by name within folders, each once.
 
     Raises:
-        DataError: There is no such file, or its ending says nothing.
+        DataError: There is no such file, or its ending is unknown.
         ConfigError: Two files would have the same output, or an output would be an input.
     """
-    found: dict[str, BulkFile] = {}
-    for path, name in (one for text in inputs for one in _named(text, out)):
+    files: dict[str, BulkFile] = {}
+    for path, name in (item for text in inputs for item in _named(text, out)):
         chosen = file_type or ENDINGS.get(path.suffix.lower())
         if chosen is None:
             raise DataError(
-                f"The ending of {path} says no format; known are {', '.join(ENDINGS)}. Name its format with "
+                f"The ending of {path} names no format; known are {', '.join(ENDINGS)}. Name its format with "
                 "--file-type, or leave it out by a pattern such as 'data/*.jsonl'."
             )
         source = path.resolve()
         stat = source.stat()
         file = BulkFile(source, name, chosen, stat.st_size, stat.st_mtime_ns)
-        if found.setdefault(name, file).source != source:
+        if files.setdefault(name, file).source != source:
             raise ConfigError(
-                f"{found[name].source} and {source} would both be written to {out / name}; translate them into two "
+                f"{files[name].source} and {source} would both be written to {out / name}; translate them into two "
                 "folders, or name a folder that holds both."
             )
-    _check_outputs(found, out)
-    return list(found.values())
+    _check_outputs(files, out)
+    return list(files.values())
 
 
 def _check_outputs(files: dict[str, BulkFile], out: Path) -> None:
-    """Refuse outputs that are inputs, or files of errors of others.
+    """Refuse outputs that are inputs or the error files of other outputs.
 
     Raises:
-        ConfigError: There is one.
+        ConfigError: There is such an output.
     """
     sources = {file.source for file in files.values()}
     for name, file in files.items():
         written = [name, name + ERRORS_ENDING] if file.type == "text" else [name]
-        if any((out / one).resolve() in sources for one in written) or (name + ERRORS_ENDING) in files:
+        if any((out / output).resolve() in sources for output in written) or (name + ERRORS_ENDING) in files:
             raise ConfigError(f"--out {out} would overwrite an input: {file.source}; name another folder.")
 
 
@@ -103,7 +103,7 @@ def _named(text: str, out: Path) -> Iterator[tuple[Path, str]]:
     """The files that an argument names, and the names of their translations."""
     path = Path(text)
     if path.is_dir():
-        files = sorted(one for one in path.rglob("*") if one.is_file() and not _is_hidden(one.relative_to(path)))
+        files = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
         root = path
         if out.resolve().is_relative_to(path.resolve()):
             raise ConfigError(
@@ -113,14 +113,14 @@ def _named(text: str, out: Path) -> Iterator[tuple[Path, str]]:
     elif path.exists():
         files, root = [path], path.parent
     elif glob.has_magic(text):
-        files = [Path(one) for one in sorted(glob.glob(text, recursive=True)) if Path(one).is_file()]
+        files = [Path(match) for match in sorted(glob.glob(text, recursive=True)) if Path(match).is_file()]
         root = Path(*_before_wildcard(path))
     else:
         raise DataError(f"There is no file or folder {text}.")
     if not files:
         raise DataError(f"{text} holds no file." if path.is_dir() else f"No file fits the pattern {text}.")
-    for one in files:
-        yield one, one.relative_to(root).as_posix()
+    for file in files:
+        yield file, file.relative_to(root).as_posix()
 
 
 def _before_wildcard(pattern: Path) -> list[str]:
@@ -134,12 +134,12 @@ def _before_wildcard(pattern: Path) -> list[str]:
 
 
 def _is_hidden(path: Path) -> bool:
-    """Whether a path within a folder is of the kind that programs write for themselves."""
+    """Whether a path within a folder has a name that programs use for their own files."""
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def prepare_folder(out: Path) -> None:
-    """Make the output folder, and see that it can be written.
+    """Create the output folder, and check that it can be written.
 
     Raises:
         DataError: It cannot.

@@ -1,4 +1,4 @@
-"""What one run of bulk translation does with every text."""
+"""The settings of a run of bulk translation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Job:
     """How texts are translated.
 
     Args:
-        bundle: The bundle; each machine has it at this path.
+        bundle: The bundle, at the same path on each machine.
         sha256: Its digest.
         device: ``cpu`` or ``cuda``.
-        num_threads: Processor threads of a worker.
+        num_threads: CPU threads of a worker.
         shortlist: Whether sentences choose their tokens from the bundle's vocabulary shortlist.
         source: Language of the texts.
         target: Language of the translations.
@@ -40,12 +40,12 @@ class Job:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What translations depend on; options that have their default are left out."""
+        """The settings that translations depend on, without options that have their default."""
         defaults = TranslationOptions()
         chosen = {
-            one.name: value
-            for one in fields(TranslationOptions)
-            if (value := getattr(self.options, one.name)) != getattr(defaults, one.name)
+            option.name: value
+            for option in fields(TranslationOptions)
+            if (value := getattr(self.options, option.name)) != getattr(defaults, option.name)
         }
         if self.options.glossary:
             chosen["glossary"] = [asdict(term) for term in self.options.glossary]

@@ -1,7 +1,7 @@
 """Workers on one machine or a cluster, by Ray Data. Ray is imported here only, when it is used.
 
-One dataset holds the rows of all files: read, cut into batches, translated by a pool of actors, and given back in the
-order of files and rows. So all workers are busy with one large file, and with many small ones.
+One dataset has the rows of all files: they are read, split into batches, translated by a pool of actors, and returned
+in the order of files and rows. All workers are busy both with one large file and with many small ones.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _OBJECT_STORE_BYTES = 256 * 2**20
-"""Batches of text on their way; Ray stops reading while it is full."""
+"""Memory for batches between processes; Ray stops reading while it is full."""
 
-_PROCESSORS_TO_READ = 2
-"""One reads, one cuts what was read into batches. Both have little to do."""
+_CPUS_TO_READ = 2
+"""One process reads, one splits the rows into batches. Both have little to do."""
 
 _MAX_READING_TASKS = 64
-"""Tasks that files are shared among for reading."""
+"""Number of tasks that read the files."""
 
 _ROWS_AT_ONCE = 1024
 _BLOCK_BYTES = 2**20
-"""What is read before it is cut into batches. Small, so that the workers begin soon."""
+"""Size of the blocks that are split into batches. Small, so that the workers start soon."""
 
 _RETRIES = 3
-"""Times that a batch is tried again after the worker that had it died. Ray's own default is without end, which a text
-that ends a process would make use of."""
+"""Retries of a batch after its worker died. Ray's default is unlimited, so that a text that kills its process would be
+retried forever."""
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # The core writes to standard error otherwise, among our messages. Its files of logs are not affected.
+    # Otherwise the core writes to standard error, among our messages. Its log files are not affected.
     "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
 
 
 @contextmanager
 def start_ray(job: Job, num_workers: int | None, batch_size: int) -> Iterator[Stream]:
-    """Ray, as long as it is needed: on this machine, or the cluster that ``RAY_ADDRESS`` names.
+    """Start Ray on this machine, or connect to the cluster of ``RAY_ADDRESS``; stop it at the end.
 
     Args:
         job: What to do with texts.
-        num_workers: Processes that translate; by default as many as there are processors for.
-        batch_size: Rows that one of them gets at a time.
+        num_workers: Processes that translate; by default the number for which there are CPUs.
+        batch_size: Rows of a batch.
 
     Yields:
-        What translates the rows of files. This machine reads them. It raises :class:`WorkersFailed` if the workers
-        cannot continue: they do not start, or a text ends each that gets it.
+        A function that translates the rows of files, which this machine reads. It raises :class:`WorkersFailed` if the
+        workers do not start, or if a text kills each worker that gets it.
 
     Raises:
-        ConfigError: Ray is not installed, or the cluster has too few processors.
+        ConfigError: Ray is not installed, or the cluster has too few CPUs.
         WorkersFailed: Ray does not start.
     """
     for name, value in _ENVIRONMENT.items():
@@ -76,12 +76,12 @@ def start_ray(job: Job, num_workers: int | None, batch_size: int) -> Iterator[St
     chosen: dict[str, Any] = {"address": address}
     if not address:
         num_workers = num_workers or max(1, available_threads() // job.num_threads)
-        # Ray's processes listen on all interfaces; they accept only who has the token.
+        # Ray's processes listen on all interfaces; they accept only clients with the token.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         chosen = {
             "address": "local",
-            "num_cpus": num_workers * job.num_threads + _PROCESSORS_TO_READ,
+            "num_cpus": num_workers * job.num_threads + _CPUS_TO_READ,
             "num_gpus": num_workers * num_gpus,
             "object_store_memory": _OBJECT_STORE_BYTES,
             "include_dashboard": False,
@@ -91,12 +91,12 @@ def start_ray(job: Job, num_workers: int | None, batch_size: int) -> Iterator[St
     try:
         ray.init(**chosen, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
-        ray.shutdown()  # what has started of it
+        ray.shutdown()  # parts of it may have started
         raise WorkersFailed(f"Ray does not start: {error}") from error
     try:
         size = pool_size(ray.cluster_resources(), num_workers, job.num_threads, num_gpus)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"ray\.|model\.bulk")  # advice for who writes pipelines
+            warnings.filterwarnings("ignore", module=r"ray\.|model\.bulk")  # advice for authors of pipelines
             yield lambda files: _translated(files, job, size, num_gpus, batch_size)
     finally:
         ray.shutdown()
@@ -132,7 +132,7 @@ def _translated(
         compute=ray.data.ActorPoolStrategy(size=num_workers),
         num_cpus=job.num_threads,
         num_gpus=num_gpus,
-        # Deprecated, and in this range of releases there is no other way.
+        # Deprecated, but the only way in this range of releases.
         max_restarts=-1,
         max_task_retries=_RETRIES,
     )
@@ -156,8 +156,8 @@ def _read(batch: pa.Table, stored: Any, job: Job) -> Iterator[pa.Table]:
 
     files: list[BulkFile] = ray.get(stored)
     rows = (row for number in batch.column("file").to_pylist() for row in read_rows(number, files[number], job))
-    while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-        yield _table(some, PlacedRow)
+    while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+        yield _table(chunk, PlacedRow)
 
 
 class RayWorker:
@@ -187,7 +187,7 @@ def _table(
     types = {str: pa.large_string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     schema = pa.schema(
         [
-            (name, next(types[one] for one in (bool, int, float, str) if one in (hint, *get_args(hint))))
+            (name, next(types[base] for base in (bool, int, float, str) if base in (hint, *get_args(hint))))
             for name, hint in get_type_hints(kind).items()
         ]
     )
@@ -216,21 +216,21 @@ def pool_size(resources: Mapping[str, float], num_workers: int | None, num_threa
 
     Args:
         resources: Of the cluster, by name.
-        num_workers: Workers that are asked for, or None for as many as there is room for.
+        num_workers: The requested number of workers; None for the largest possible number.
         num_threads: Processors of a worker.
         num_gpus: GPUs of a worker.
 
     Raises:
         ConfigError: There is too little.
     """
-    num_processors = int(resources.get("CPU", 0)) - _PROCESSORS_TO_READ
+    num_processors = int(resources.get("CPU", 0)) - _CPUS_TO_READ
     most = num_processors // num_threads
     if num_gpus:
         most = min(most, int(resources.get("GPU", 0)))
     if most < (num_workers or 1):
         raise ConfigError(
             f"There is room for {max(most, 0)} workers with {num_threads} processors and {num_gpus} GPUs each beside "
-            f"{_PROCESSORS_TO_READ} processors for reading, and --workers is {num_workers or 1}; lower it or "
+            f"{_CPUS_TO_READ} processors for reading, and --workers is {num_workers or 1}; lower it or "
             "--threads, or add machines to the cluster."
         )
     return num_workers or most

@@ -14,7 +14,7 @@ from model.errors import DataError
 from model.process.files import atomic_write, file_digest, put_in_place
 
 FOLDER = ".verso"
-"""Holds the records, within the output folder."""
+"""The folder of the records, within the output folder."""
 
 _FORMAT = 1
 
@@ -208,5 +208,7 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
     """The options that differ; one that is absent has its default."""
     for name in {**before, **now}:
         if before.get(name) != now.get(name):
-            was, is_now = (json.dumps(one.get(name, "default"), ensure_ascii=False)[:60] for one in (before, now))
+            was, is_now = (
+                json.dumps(settings.get(name, "default"), ensure_ascii=False)[:60] for settings in (before, now)
+            )
             yield f"{name} was {was} and is {is_now}"

@@ -71,7 +71,7 @@ class Outcome:
             lines.append(f"{counts.cut:,} translations have a sentence that was cut at --max-new-tokens")
         if self.failed:
             lines.append(f"{len(self.failed):,} files were not translated:")
-            lines.extend(f"  {reason}" for reason in _some(self.failed))
+            lines.extend(f"  {reason}" for reason in _first_lines(self.failed))
         return lines
 
 
@@ -108,7 +108,7 @@ def pending_files(
         except DataError as error:
             outcome.failed.append(str(error))
     if refused:
-        shown = "\n  ".join(_some(refused))
+        shown = "\n  ".join(_first_lines(refused))
         raise DataError(
             f"{len(refused)} outputs exist already and are not those of this run:\n  {shown}\n"
             "Nothing was translated. --overwrite translates again what was changed; --out names another folder."
@@ -236,7 +236,7 @@ class _Rows:
         return self._next
 
 
-def _some(lines: Sequence[str]) -> list[str]:
+def _first_lines(lines: Sequence[str]) -> list[str]:
     """The first lines, and how many there are more."""
     more = len(lines) - _NAMED
     return [*lines[:_NAMED], *([f"and {more:,} more"] if more > 0 else [])]

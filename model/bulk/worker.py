@@ -37,7 +37,7 @@ class Worker:
         Returns:
             One for each, in order.
         """
-        torch.set_num_threads(self._job.num_threads)  # it holds for one thread, and Ray may change it
+        torch.set_num_threads(self._job.num_threads)  # it applies to one thread, and Ray may change it
         texts = [row.text for row in rows if row.text is not None and row.error is None]
         answers = iter(self._translate(texts))
         return [
@@ -56,7 +56,7 @@ class Worker:
             if len(texts) == 1:
                 return [_reason(error)]
         # Which text it was is found by translating each alone.
-        return [one for text in texts for one in self._translate([text])]
+        return [row for text in texts for row in self._translate([text])]
 
 
 def _answered(row: PlacedRow, answer: Translation | str) -> TranslatedRow:

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the picture or the weights."""
     if arguments.out.suffix not in (".png", ".npz"):
         raise ConfigError(f"--out is {str(arguments.out)!r}; it must end in .png or .npz.")
-    found = load_translator(arguments).attention(
+    attention = load_translator(arguments).attention(
         arguments.text, decoding_options(arguments), arguments.source, arguments.target, arguments.target_text
     )
     if arguments.out.suffix == ".npz":
@@ -52,28 +52,28 @@ def run(arguments: argparse.Namespace) -> int:
 
         np.savez_compressed(
             arguments.out,
-            encoder=found.encoder.numpy(),
-            decoder=found.decoder.numpy(),
-            cross=found.cross.numpy(),
-            source_tokens=np.array(found.source_tokens),
-            target_tokens=np.array(found.target_tokens),
+            encoder=attention.encoder.numpy(),
+            decoder=attention.decoder.numpy(),
+            cross=attention.cross.numpy(),
+            source_tokens=np.array(attention.source_tokens),
+            target_tokens=np.array(attention.target_tokens),
         )
     else:
         from model.plots import attention_heat_map
 
-        layers = getattr(found, arguments.kind)
+        layers = getattr(attention, arguments.kind)
         if not -len(layers) <= arguments.layer < len(layers):
             raise ConfigError(f"--layer is {arguments.layer}; {arguments.kind} has layers 0 to {len(layers) - 1}.")
         heads = layers[arguments.layer]
         if arguments.head is not None and not 0 <= arguments.head < len(heads):
             raise ConfigError(f"--head is {arguments.head}; there are heads 0 to {len(heads) - 1}.")
-        rows, columns = found.labels(arguments.kind)
+        rows, columns = attention.labels(arguments.kind)
         which = "mean of the heads" if arguments.head is None else f"head {arguments.head}"
         title = f"{arguments.kind} attention, layer {arguments.layer % len(layers)}, {which}"
         weights = heads.mean(dim=0) if arguments.head is None else heads[arguments.head]
         arguments.out.write_bytes(attention_heat_map(weights, rows, columns, title))
-    print(found.translation)
-    for line in search_table(found.search) if found.search is not None else ():
+    print(attention.translation)
+    for line in search_table(attention.search) if attention.search is not None else ():
         print(line)
     say(f"{arguments.out}")
     return 0

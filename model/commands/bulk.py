@@ -91,9 +91,9 @@ def refuse_arguments(arguments: argparse.Namespace) -> None:
     for name in _OPTIONS:
         value = getattr(arguments, name)
         if value not in (None, []):
-            given = f"FILE {value[0]}" if name == "files" else f"--{name.replace('_', '-')}"
+            argument = f"FILE {value[0]}" if name == "files" else f"--{name.replace('_', '-')}"
             raise ConfigError(
-                f"{given} is for bulk translation: add --ray. Without it the input is standard input: "
+                f"{argument} is for bulk translation: add --ray. Without it the input is standard input: "
                 "verso translate --target de < lines.txt."
             )
 
@@ -160,7 +160,6 @@ def _job(arguments: argparse.Namespace) -> Job:
     """
     from model.artifacts.bundle import is_checkpoint, read_manifest
     from model.artifacts.pretrained import build_pretrained
-    from model.translation.capabilities import Capabilities
 
     options = decoding_options(arguments, format=arguments.format, return_confidence=arguments.confidence)
     device = device_of(arguments)
@@ -175,7 +174,7 @@ def _job(arguments: argparse.Namespace) -> Job:
     if len(pairs) != 1:
         raise UnsupportedPair(arguments.source, arguments.target, manifest.directions)
     source, target = pairs[0]
-    Capabilities.from_dict(manifest.capabilities).check_formality(options.formality, target)
+    manifest.capabilities.check_formality(options.formality, target)
     if arguments.shortlist and not manifest.shortlist:
         raise ArtifactError(
             f"{bundle} has no vocabulary shortlist; make one with 'verso shortlist --model {bundle}', or leave "

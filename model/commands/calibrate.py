@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,27 +80,31 @@ def run(arguments: argparse.Namespace) -> int:
     translator = load_translator(arguments)
     pairs = chosen_pairs(arguments.pair, translator.manifest.directions)
     dev = _translated(translator, options, arguments.dev, pairs, arguments.limit)
-    examples = [example for found in dev.values() for example in found]
+    examples = [example for text in dev.values() for example in text]
     calibration = _calibrated(examples)
     tests = _translated(translator, options, arguments.test, pairs, arguments.limit)
     if not tests:
         say("without --test, the development text is measured, which the score was fitted to")
-    measured = {name: _measured(calibration, found) for name, found in (tests or dev).items()}
-    together = _measured(calibration, [example for found in (tests or dev).values() for example in found])
+    measured = {name: _measured(calibration, text) for name, text in (tests or dev).items()}
+    together = _measured(calibration, [example for text in (tests or dev).values() for example in text])
     _print_quality({**measured, "all": together} if len(measured) > 1 else measured, together.bins)
     _print_coverage(translator, calibration, examples)
     if arguments.plot:
         from model.plots import reliability_diagram  # matplotlib takes half a second to import
 
-        bins = {name: found.bins for name, found in measured.items()}
+        bins = {name: quality.bins for name, quality in measured.items()}
         reliability_diagram(bins, f"confidence of {translator.manifest.name}", arguments.plot)
     facts = {
-        **calibration.to_dict(),
+        **asdict(calibration),
         "adequate_chrf": ADEQUATE_CHRF,
-        "dev": {name: len(found) for name, found in dev.items()},
+        "dev": {name: len(text) for name, text in dev.items()},
         "test": {
-            name: {"sentences": found.num_sentences, "auc": found.auc, "calibration_error": found.calibration_error}
-            for name, found in measured.items()
+            name: {
+                "sentences": quality.num_sentences,
+                "auc": quality.auc,
+                "calibration_error": quality.calibration_error,
+            }
+            for name, quality in measured.items()
             if tests
         },
     }
@@ -120,7 +124,7 @@ def _translated(
     from model.scores import sentence_chrf
     from model.training.corpus import read_parallel, spread
 
-    found: dict[str, list[Example]] = {}
+    examples: dict[str, list[Example]] = {}
     for base in bases:
         for pair in pairs:
             lines = read_parallel(base, pair)
@@ -128,11 +132,11 @@ def _translated(
             plans = [translator.pipeline.prepare(source, *pair, options) for source, _ in lines]
             translator.decode(plans, _progress(f"{base.name} {'-'.join(pair)}"))
             chrf = sentence_chrf([plan.complete().text for plan in plans], [target for _, target in lines])
-            found.setdefault(base.name, []).extend(
+            examples.setdefault(base.name, []).extend(
                 Example(plan, translator.confidence(plan), score >= ADEQUATE_CHRF)
                 for plan, score in zip(plans, chrf, strict=True)
             )
-    return found
+    return examples
 
 
 def _progress(label: str) -> Progress:
@@ -158,51 +162,57 @@ def _print_quality(measured: Mapping[str, Quality], bins: Sequence[Bin]) -> None
     from tabulate import tabulate
 
     rows = [
-        [name, one.num_sentences, f"{one.adequate:.3f}", f"{one.auc:.3f}", f"{one.calibration_error:.3f}"]
-        for name, one in measured.items()
+        [
+            name,
+            quality.num_sentences,
+            f"{quality.adequate:.3f}",
+            f"{quality.auc:.3f}",
+            f"{quality.calibration_error:.3f}",
+        ]
+        for name, quality in measured.items()
     ]
     header = ["text", "translations", "adequate", "area under ROC", "calibration error"]
     print(tabulate(rows, header, tablefmt="pipe", disable_numparse=True), end="\n\n")
-    rows = [[f"{one.mean_score:.2f}", f"{one.adequate:.2f}", one.num_sentences] for one in bins]
+    rows = [[f"{bin.mean_score:.2f}", f"{bin.adequate:.2f}", bin.num_sentences] for bin in bins]
     print(tabulate(rows, ["mean score", "adequate", "translations"], tablefmt="pipe", disable_numparse=True))
 
 
 def _print_coverage(translator: Translator, calibration: Calibration, examples: Sequence[Example]) -> None:
-    """Join sentences two by two, as if the translation of one of them had been left out, and count what is found."""
-    found = {True: [0, 0], False: [0, 0]}  # by whether a word's translation was left out: uncovered words, all words
+    """Join pairs of sentences, as if the translation of one had been left out, and count the uncovered words."""
+    tallies = {True: [0, 0], False: [0, 0]}  # by whether a word's translation was left out: uncovered words, all words
     single = [example for example in examples if example.adequate and len(example.evidence) == 1]
     for number, (first, second) in enumerate(islice(pairwise(single), 0, 2 * _NUM_JOINED, 2)):
         if (first.plan.source, first.plan.target) != (second.plan.source, second.plan.target):
             continue
-        kept = number % 2
-        joined = _joined(translator, first.plan, second.plan, kept)
-        if joined is None:
+        translated = number % 2
+        plan = _join(translator, first.plan, second.plan, translated)
+        if plan is None:
             continue
         begin = len(first.plan.text) + 1
-        for (start, _), gain in joined.source_gains(translator.confidence(joined)):
-            counts = found[(start >= begin) != bool(kept)]
+        for (start, _), gain in plan.source_gains(translator.confidence(plan)):
+            counts = tallies[(start >= begin) != bool(translated)]
             counts[0] += gain < calibration.coverage_bound
             counts[1] += 1
-    if found[True][1]:
+    if tallies[True][1]:
         print(
-            f"\nuncovered: {found[True][0]} of {found[True][1]} words of sentences that were left out, "
-            f"{found[False][0]} of {found[False][1]} words of translated sentences beside them"
+            f"\nuncovered: {tallies[True][0]} of {tallies[True][1]} words of sentences that were left out, "
+            f"{tallies[False][0]} of {tallies[False][1]} words of translated sentences beside them"
         )
 
 
-def _joined(translator: Translator, first: Plan, second: Plan, kept: int) -> Plan | None:
+def _join(translator: Translator, first: Plan, second: Plan, translated: int) -> Plan | None:
     """Two sentences as one, with the translation of one of them; None if they are too long together."""
     text = f"{first.text} {second.text}"
     try:
-        joined = translator.pipeline.plan_sentence(text, first.source, first.target, TranslationOptions())
+        plan = translator.pipeline.plan_sentence(text, first.source, first.target, TranslationOptions())
     except SourceTooLong:
         return None
-    joined.settle([(first, second)[kept].hypotheses[0]])
-    return joined
+    plan.settle([(first, second)[translated].hypotheses[0]])
+    return plan
 
 
 def _write(arguments: argparse.Namespace, confidence: dict[str, Any]) -> None:
-    """Write a copy of the model with what was learned."""
+    """Write a copy of the model with its calibration."""
     from model.artifacts.archive import add_calibration
     from model.artifacts.bundle import is_checkpoint
     from model.artifacts.checkpoint import load_checkpoint, save_checkpoint

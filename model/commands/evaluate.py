@@ -76,11 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
     options = decoding_options(arguments)
     translator = load_translator(arguments)
     pairs = chosen_pairs(arguments.pair, translator.manifest.directions)
-    known = {pair: read_parallel(arguments.unseen, pair) for pair in pairs} if arguments.unseen else {}
+    training = {pair: read_parallel(arguments.unseen, pair) for pair in pairs} if arguments.unseen else {}
     results: dict[str, dict[str, Any]] = {}
     for base in arguments.test:
         for pair in pairs:
-            lines, left_out = _test_lines(arguments, base, pair, known.get(pair))
+            lines, left_out = _test_lines(arguments, base, pair, training.get(pair))
             scores = _evaluate_pair(arguments, translator, options, base, pair, lines, left_out)
             results.setdefault(base.name, {})["-".join(pair)] = scores
     if arguments.json:
@@ -89,9 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _test_lines(
-    arguments: argparse.Namespace, base: Path, pair: tuple[str, str], known: Lines | None
+    arguments: argparse.Namespace, base: Path, pair: tuple[str, str], training: Lines | None
 ) -> tuple[Lines, int]:
-    """The sentence pairs of a test set, and how many were left out because a side of them is known or too short.
+    """The sentence pairs of a test set, and how many were left out because a side is in the training text or too short.
 
     Raises:
         DataError: The files cannot be read, or every pair is left out.
@@ -104,8 +104,8 @@ def _test_lines(
     ]
     if arguments.min_words:
         say(f"{len(all_lines) - len(lines)} of {len(all_lines)} pairs have fewer than {arguments.min_words} words")
-    if known is not None:
-        before, lines = len(lines), unseen(lines, known)
+    if training is not None:
+        before, lines = len(lines), unseen(lines, training)
         say(f"{before - len(lines)} of {before} pairs have a side in {arguments.unseen.name}")
     if not lines:
         raise DataError(f"Nothing of {base} is left; --unseen and --min-words leave out every pair.")
@@ -135,9 +135,9 @@ def _evaluate_pair(
     elapsed = time.monotonic() - began
     texts = [translation.text for translation in translations]
     references = [target for _, target in lines]
-    found = score(texts, references)
+    scores = score(texts, references)
     results = {
-        **asdict(found),
+        **asdict(scores),
         "decoding": options.decoding,
         "beam_size": options.width,
         "precision": translator.manifest.precision,
@@ -147,10 +147,10 @@ def _evaluate_pair(
     }
     with_shortlist = ", shortlist" if arguments.shortlist else ""
     print(
-        f"{base.name} {name}: BLEU {found.bleu:.1f}, chrF {found.chrf:.1f} "
-        f"({found.num_sentences} sentences, {options.decoding} {options.width}, "
+        f"{base.name} {name}: BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f} "
+        f"({scores.num_sentences} sentences, {options.decoding} {options.width}, "
         f"{translator.manifest.precision}{with_shortlist}, {len(lines) / elapsed:.1f} sentences/s)\n"
-        f"  BLEU|{found.bleu_signature}\n  chrF2|{found.chrf_signature}",
+        f"  BLEU|{scores.bleu_signature}\n  chrF2|{scores.chrf_signature}",
         flush=True,
     )
     if arguments.lowercase:

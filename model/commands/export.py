@@ -11,7 +11,7 @@ EPILOG = """\
 examples:
   verso export --checkpoint runs/mine/averaged.pt --precision int8 --out mine.pt
   verso export --pretrained --precision float32 --out verso.pt
-The bundle is compared with the eager float32 model before it is written; how far it is away stands in its manifest
+The bundle is compared with the eager float32 model before it is written; the difference is recorded in its manifest
 (verso inspect FILE).
 """
 

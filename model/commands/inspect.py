@@ -26,12 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it."""
-    found = _inspected(arguments.file)
+    metadata = _inspected(arguments.file)
     if not arguments.json:
-        print("\n".join(_summary(found)), end="\n\n")
-        print(json.dumps(found["manifest"], ensure_ascii=False, indent=1, sort_keys=True))
+        print("\n".join(_summary(metadata)), end="\n\n")
+        print(json.dumps(metadata["manifest"], ensure_ascii=False, indent=1, sort_keys=True))
     else:
-        print(json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True))
+        print(json.dumps(metadata, ensure_ascii=False, indent=1, sort_keys=True))
     return 0
 
 
@@ -100,13 +100,13 @@ def _confidence(metadata: dict[str, Any]) -> str:
     return f"calibrated on {', '.join(metadata.get('dev', {})) or 'unnamed text'}"
 
 
-def _summary(found: dict[str, Any]) -> list[str]:
-    manifest, parameters, sizes = found["manifest"], found["parameters"], found["bytes"]
-    form = "" if found["form"] is None else f" ({found['form']})"
+def _summary(metadata: dict[str, Any]) -> list[str]:
+    manifest, parameters, sizes = metadata["manifest"], metadata["parameters"], metadata["bytes"]
+    form = "" if metadata["form"] is None else f" ({metadata['form']})"
     lines = [
-        f"{manifest['name']}: {found['kind']}{form}, {manifest['precision']}, {sizes['file'] / 1e6:.1f} MB "
+        f"{manifest['name']}: {metadata['kind']}{form}, {manifest['precision']}, {sizes['file'] / 1e6:.1f} MB "
         f"(weights {sizes['weights'] / 1e6:.1f}, vocabulary {sizes['vocabulary'] / 1e6:.1f})",
-        f"translates   {found['directions']}",
+        f"translates   {metadata['directions']}",
         f"licence      {manifest['licence']}" + "".join(f"\n             {text}" for text in manifest["attribution"]),
         f"sentences    up to {manifest['max_source_tokens']} tokens; longer ones are split",
         f"shortlist    {_shortlist(manifest['shortlist'])}",

@@ -79,7 +79,7 @@ def add_precision_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_precision(arguments: argparse.Namespace, device: str) -> Precision:
-    """The precision that ``--precision`` stands for on a device."""
+    """The precision of ``--precision`` on a device."""
     from model.artifacts.pretrained import preferred_precision
 
     chosen: Precision = preferred_precision(device) if arguments.precision == "auto" else arguments.precision
@@ -96,7 +96,7 @@ def add_shortlist_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def device_of(arguments: argparse.Namespace) -> str:
-    """The device that ``--device`` stands for; says so if a GPU was expected and cannot be used."""
+    """The device of ``--device``; reports a GPU that was expected and cannot be used."""
     from model.process.devices import choose_device
 
     choice = choose_device(arguments.device)
@@ -109,7 +109,7 @@ def load_translator(arguments: argparse.Namespace) -> Translator:
     """The translator the arguments name; a checkpoint runs eagerly in float32.
 
     Raises:
-        ConfigError: A shortlist is asked for, and the model is a checkpoint; only bundles have one.
+        ConfigError: A shortlist is requested, but the model is a checkpoint; only bundles have one.
     """
     # Imported here: a command line that needs no model, such as that of a client, need not wait for torch.
     import torch
@@ -173,7 +173,7 @@ def chosen_pairs(texts: Sequence[str] | None, directions: LanguagePairs) -> list
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything :class:`model.translation.options.TranslationOptions` holds."""
+    """All fields of :class:`model.translation.options.TranslationOptions`."""
     defaults = TranslationOptions()
     parser.add_argument("--decoding", choices=("greedy", "beam"), default=defaults.decoding, help="default beam")
     parser.add_argument("--beam-size", type=int, default=defaults.beam_size, help="hypotheses kept; default 4")
@@ -269,10 +269,10 @@ def search_table(search: Iterable[Iterable[SearchCandidate]]) -> list[str]:
     """
     lines = ["step    id  parent  log_prob  token"]
     for step, candidates in enumerate(search):
-        for one in candidates:
-            fate = "ended" if one.finished and one.kept else "kept" if one.kept else ""
-            line = f"{step:4}  {one.id:4}  {one.parent:6}  {one.log_prob:8.3f}  {one.token:<16}  {fate}"
-            lines.append(line.rstrip())
+        for candidate in candidates:
+            fate = "ended" if candidate.finished and candidate.kept else "kept" if candidate.kept else ""
+            numbers = f"{step:4}  {candidate.id:4}  {candidate.parent:6}  {candidate.log_prob:8.3f}"
+            lines.append(f"{numbers}  {candidate.token:<16}  {fate}".rstrip())
     return lines
 
 

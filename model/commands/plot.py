@@ -95,7 +95,7 @@ def _read_curve(path: Path) -> list[dict[str, float | None]]:
     """The evaluations of a run.
 
     Raises:
-        DataError: The file cannot be read, or holds none.
+        DataError: The file cannot be read, or has none.
     """
     try:
         with path.open(newline="", encoding="utf-8") as source:
@@ -114,12 +114,12 @@ def _read_curve(path: Path) -> list[dict[str, float | None]]:
 def _draw_attention(arguments: argparse.Namespace) -> None:
     from model.plots import attention_grid
 
-    found = load_translator(arguments).attention(
+    attention = load_translator(arguments).attention(
         arguments.text, decoding_options(arguments), arguments.source, arguments.target, arguments.target_text
     )
-    rows, columns = found.labels(arguments.kind)
-    title = f"{arguments.kind} attention, every head: {found.translation}"
-    arguments.out.write_bytes(attention_grid(getattr(found, arguments.kind), rows, columns, title))
+    rows, columns = attention.labels(arguments.kind)
+    title = f"{arguments.kind} attention, every head: {attention.translation}"
+    arguments.out.write_bytes(attention_grid(getattr(attention, arguments.kind), rows, columns, title))
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:

@@ -104,7 +104,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
     Raises:
         ConfigError: An argument is missing or out of bounds.
-        DataError: The folder holds an earlier preparation.
+        DataError: The folder has an earlier preparation.
     """
     if bool(arguments.table) == bool(arguments.source or arguments.target) or (
         not arguments.table and not (arguments.source and arguments.target)
@@ -170,9 +170,9 @@ def _write(folder: Path, languages: tuple[str, str], prepared: Prepared, configu
         write_parallel(folder / base, languages, pairs)
     with (folder / LEFT_OUT).open("w", encoding="utf-8", newline="\n") as sink:
         sink.write("line\treason\t" + "\t".join(languages) + "\n")
-        for one in prepared.left_out:
-            sides = (" ".join(side.split()) for side in one.pair)
-            sink.write("\t".join([str(one.line), one.reason.value, *sides]) + "\n")
+        for entry in prepared.left_out:
+            sides = (" ".join(side.split()) for side in entry.pair)
+            sink.write("\t".join([str(entry.line), entry.reason.value, *sides]) + "\n")
     (folder / CONFIGURATION).write_text(configuration, encoding="utf-8")
 
 
@@ -180,7 +180,7 @@ def _report(prepared: Prepared, languages: tuple[str, str]) -> str:
     """A table of the result of every line."""
     from model.training.cleaning import Reason
 
-    counts = Counter(one.reason for one in prepared.left_out)
+    counts = Counter(entry.reason for entry in prepared.left_out)
     rows = [("lines", prepared.num_lines)]
     if prepared.num_split:
         rows.append(
@@ -196,7 +196,7 @@ def _report(prepared: Prepared, languages: tuple[str, str]) -> str:
     if prepared.num_repaired:
         lines.append(f"Repaired (Unicode form, control characters, spaces): {prepared.num_repaired:,} lines.")
     if counts[Reason.NOT_UTF8]:
-        numbers = [str(one.line) for one in prepared.left_out if one.reason is Reason.NOT_UTF8]
+        numbers = [str(entry.line) for entry in prepared.left_out if entry.reason is Reason.NOT_UTF8]
         more = ", ..." if len(numbers) > 10 else ""
         lines.append(f"Not UTF-8: line {', '.join(numbers[:10])}{more}.")
     if prepared.left_out:

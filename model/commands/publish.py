@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{path} has another vocabulary than {arguments.checkpoint[0]}: only runs that started from the same "
                 "weights can be averaged."
             )
-    average = average_weights([one.weights for one in (checkpoint, *others)])
+    average = average_weights([part.weights for part in (checkpoint, *others)])
     facts = dict(checkpoint.facts)
     if others:
-        facts["mean_of"] = [str(one.facts.get("name")) for one in (checkpoint, *others)]
+        facts["mean_of"] = [str(part.facts.get("name")) for part in (checkpoint, *others)]
         facts.pop("confidence", None)  # the mean has other probabilities: calibrate it afterwards
     scores: dict[str, dict[str, Any]] = {}
     for path in arguments.scores:

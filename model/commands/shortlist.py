@@ -78,7 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
     alone = arguments.out.suffix == ".npz"
     if arguments.out.suffix not in (".pt", ".verso", ".npz"):
         raise ConfigError(f"--out is {str(arguments.out)!r}; it must end in .pt, .verso or .npz.")
-    how = ShortlistSettings(arguments.per_token, arguments.min_probability, arguments.frequent, arguments.iterations)
+    shortlist_settings = ShortlistSettings(
+        arguments.per_token, arguments.min_probability, arguments.frequent, arguments.iterations
+    )
     if is_checkpoint(arguments.model):
         if not alone:
             raise ConfigError(f"--model is the checkpoint {arguments.model}; export it first, or write an .npz file.")
@@ -90,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = TrainingSettings.load(arguments.config)
     corpora, _ = load_training_pairs(arguments.data, settings.train, settings.languages)
     pairs = [pair for corpus in corpora for pair in corpus.pairs]
-    shortlist = learn_for_model(manifest, tokenizer, pairs, settings.languages, how, with_progress)
+    shortlist = learn_for_model(manifest, tokenizer, pairs, settings.languages, shortlist_settings, with_progress)
     if alone:
         try:
             arguments.out.write_bytes(shortlist.to_bytes())

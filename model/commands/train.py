@@ -13,7 +13,7 @@ from model.network.presets import ABOUT
 EPILOG = """\
 example:
   verso train --config configs/verso-en-de.yaml --data DATA --run runs/mine
-Started again with the same --run, it goes on after the last checkpoint. The run's folder gets curve.csv and
+The same command resumes an interrupted run from its last checkpoint. The run's folder gets curve.csv and
 curve.png while it trains and averaged.pt at the end: export that one.
 
 Ctrl-C and SIGTERM finish the update and write a checkpoint.
@@ -23,11 +23,12 @@ On several GPUs, one process for each; an update has as many batches as there ar
 
 On text of your own, 'verso prepare' writes corpora and configuration. To continue a model on it:
   verso train --config configs/adapt-bcontrast.yaml --data DATA --init-from auto --run runs/adapted
-goes on from the shipped translator (or from a checkpoint, or a bundle that is not int8). Architecture and vocabulary
-come from there: the configuration says nothing about them but dropout.
+starts with the shipped translator (or a checkpoint, or a bundle that is not int8), and has its architecture and
+vocabulary: of these, the configuration can set only dropout.
 
-Data that need not be downloaded: configs/reverse.yaml makes its own words and learns to write them backwards, in
-minutes; configs/presets/ has the four published Transformers. In a configuration, "model: {preset: NAME}" is one of
+Text that need not be downloaded: 'python -m scripts.reversal DIR' generates words, and with configs/reverse.yaml a
+model learns within minutes to write them backwards. configs/presets/ has four published Transformers for short words
+of this kind. In a configuration, "model: {preset: NAME}" is one of
 """
 EPILOG += "".join(f"  {name:<16} {about}\n  {'':<16} configs/presets/{name}.yaml\n" for name, about in ABOUT.items())
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(),
         metavar="DIR",
-        help="folder that corpus paths are relative to; default: this one",
+        help="folder that corpus paths are relative to; default: the current folder",
     )
     # torchrun mistakes --run for its own --run-path, wherever it stands.
     parser.add_argument(

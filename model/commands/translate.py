@@ -40,7 +40,7 @@ translation begins with the given text, and a table of what the search considere
 With --ray workers translate files into a folder (docs/bulk.md; it needs pip install 'verso-translate[ray]'):
   verso translate --ray articles/ --column body --target de --out german/
   verso translate --ray 'crawl/**/*.jsonl' more.parquet lines.txt --target de --out german/ --workers 8
-Order, rows and other columns are kept. If it is stopped, the same command goes on with the files that are not finished.
+Order, rows and other columns are kept. If it is stopped, the same command resumes with the files that are not finished.
 The exit code is 0 if every row is translated, 3 if all files are done and some rows have an error, 1 if a file is not.
 """
 

@@ -48,7 +48,7 @@ class Family:
         tokenizer: The manifest's ``tokenizer``.
         files: Its vocabulary files, for the bundle.
         pairs: Directions it translates, listed one by one.
-        languages: Languages of which it translates each into each other.
+        languages: Languages that it translates in all combinations.
         notes: Settings in the folder that are not imported, for the user.
     """
 
@@ -84,12 +84,6 @@ def architecture(
     """
     # The families differ in the defaults of missing keys.
     marian = config["model_type"] == "marian"
-    activation = config.get("activation_function", "gelu" if marian else "relu")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise ArtifactError(
-            f"config.json has activation_function {shown(activation)}; the importer knows "
-            f"{', '.join(sorted(_ACTIVATIONS))}."
-        )
     source_rows, target_rows = (shapes[name][0] for name in (layout.source_embedding, layout.target_embedding))
     vocab_size = whole_number(config, "vocab_size", source_rows)
     if source_rows != vocab_size:
@@ -116,7 +110,7 @@ def architecture(
             encoder_layers=whole_number(config, "encoder_layers"),
             decoder_layers=whole_number(config, "decoder_layers"),
             dropout=number(config, "dropout", 0.1),
-            activation=_ACTIVATIONS[activation],
+            activation=_activation(config.get("activation_function", "gelu" if marian else "relu")),
             share_embeddings=layout.share_embeddings,
             tie_output=layout.tie_output,
             max_positions=max_positions,
@@ -128,6 +122,14 @@ def architecture(
         )
     except ConfigError as error:
         raise ArtifactError(f"{folder.path / 'config.json'} describes no possible model: {error}") from error
+
+
+def _activation(name: object) -> Activation:
+    if not isinstance(name, str) or name not in _ACTIVATIONS:
+        raise ArtifactError(
+            f"config.json has activation_function {shown(name)}; the importer knows {', '.join(sorted(_ACTIVATIONS))}."
+        )
+    return _ACTIVATIONS[name]
 
 
 def known_language(code: str, codes: Iterable[str]) -> str:

@@ -56,13 +56,13 @@ def needed_files(names: Collection[str]) -> tuple[list[str], list[str]]:
         pickles; none if there are neither.
     """
     descriptions = [name for name in _DESCRIPTIONS if name in names]
-    for whole in (_SAFETENSORS, _PICKLE):
-        if whole in names:
-            return descriptions, [whole]
-        if f"{whole}.index.json" in names:
-            stem, suffix = whole.split(".")
+    for single_file in (_SAFETENSORS, _PICKLE):
+        if single_file in names:
+            return descriptions, [single_file]
+        if f"{single_file}.index.json" in names:
+            stem, suffix = single_file.split(".")
             parts = [name for name in sorted(names) if re.fullmatch(rf"{stem}-[\w-]+\.{suffix}", name)]
-            return [*descriptions, f"{whole}.index.json"], parts
+            return [*descriptions, f"{single_file}.index.json"], parts
     return descriptions, []
 
 
@@ -78,8 +78,8 @@ class CheckpointFolder:
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
-            what = "is a file, not a folder" if path.exists() else "is not there"
-            raise ArtifactError(f"{path} {what}; give the folder that holds the checkpoint's config.json.")
+            problem = "is a file, not a folder" if path.exists() else "is not there"
+            raise ArtifactError(f"{path} {problem}; give the folder that holds the checkpoint's config.json.")
         self.path = path
 
     def json(self, name: str, *, optional: bool = False) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Tensors:
         """Shape of each tensor, by name."""
         self._loaded: dict[Path, dict[str, Tensor]] = {}  # content of pickles that cannot be mapped into memory
         for path in _weight_files(folder):
-            with self._opened(path) as (names, read):
+            with self._reading_part(path) as (names, read):
                 for name in names:
                     self._files[name] = path
                     self.shapes[name] = tuple(read(name).shape)
@@ -169,19 +169,19 @@ class Tensors:
             def read(name: str) -> Tensor:
                 path = self._files[name]
                 if path not in readers:
-                    readers[path] = stack.enter_context(self._opened(path))[1]
+                    readers[path] = stack.enter_context(self._reading_part(path))[1]
                 return readers[path](name)
 
             yield read
 
     @contextmanager
-    def _opened(self, path: Path) -> Iterator[tuple[Sequence[str], Read]]:
+    def _reading_part(self, path: Path) -> Iterator[tuple[Sequence[str], Read]]:
         if path.suffix == ".safetensors":
             try:
-                opened = safe_open(path, framework="pt", device="cpu")
+                weights = safe_open(path, framework="pt", device="cpu")
             except (SafetensorError, OSError) as error:
                 raise ArtifactError(f"{path} is damaged ({_first_line(error)}); download it again.") from error
-            with opened as archive:
+            with weights as archive:
                 yield list(archive.keys()), archive.get_tensor
             return
         tensors = self._loaded.get(path)
@@ -224,25 +224,25 @@ def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
                 "for a model.safetensors."
             ) from error
         named = re.search(r"GLOBAL (\S+)", str(error))
-        what = f"more than tensors ({named[1]})" if named else "more than tensors"
+        kind = f"more than tensors ({named[1]})" if named else "more than tensors"
         raise ArtifactError(
-            f"{path} is refused: it holds {what}, and reading that would run code of its author. None was run. Ask "
+            f"{path} is refused: it holds {kind}, and reading that would run code of its author. None was run. Ask "
             "for a model.safetensors, or for a file saved with torch.save(model.state_dict())."
         ) from error
     except Exception as error:  # torch.load raises errors of many libraries, such as zlib's and struct's
-        what = f"{type(error).__name__}: {_first_line(error)}"
-        raise ArtifactError(f"{path} is damaged ({what}); download it again.") from error
+        kind = f"{type(error).__name__}: {_first_line(error)}"
+        raise ArtifactError(f"{path} is damaged ({kind}); download it again.") from error
     if not isinstance(content, dict) or not content:
-        what = "nothing" if isinstance(content, dict) else f"a {type(content).__name__}"
+        kind = "nothing" if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ArtifactError(
-            f"{path} holds {what} where names and tensors should be; ask for a file saved with "
+            f"{path} holds {kind} where names and tensors should be; ask for a file saved with "
             "torch.save(model.state_dict())."
         )
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or not _is_plain(value):
-            what = str(value.layout) if isinstance(value, Tensor) else f"a {type(value).__name__}"
+            kind = str(value.layout) if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise ArtifactError(
-                f"{path} holds {what} under {str(name)[:60]!r} where a tensor should be; ask for a file saved with "
+                f"{path} holds {kind} under {str(name)[:60]!r} where a tensor should be; ask for a file saved with "
                 "torch.save(model.state_dict())."
             )
     return content

@@ -1,7 +1,7 @@
-"""What Verso asks of a model hub: which files a revision has, and the files themselves, checked against their digests.
+"""Requests to a model hub: the files of a revision, which are checked against their digests.
 
 The library huggingface_hub speaks the protocol. It reads ``HF_ENDPOINT`` (another hub), ``HF_TOKEN`` (private models),
-``HF_HUB_OFFLINE`` and the usual variables for proxies; files that are in its own cache are copied from there.
+``HF_HUB_OFFLINE`` and the usual variables for proxies; it copies files from its own cache.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from model.errors import ArtifactError
 PUBLIC_HUB = "https://huggingface.co"
 
 _TIMEOUT_S = 10.0
-"""How long the hub may take to answer a question; downloads have no bound while bytes arrive."""
+"""Timeout of requests for metadata; downloads continue as long as bytes arrive."""
 
 _REPORTED_BYTES = 10**6
 """Downloads of larger files are reported; on a terminal, huggingface_hub also draws a bar for each file."""
 
 
 class HubUnreachable(ArtifactError):
-    """The hub gives no answer: there is no network, or it is down, or it was not to be asked."""
+    """The hub does not answer: there is no network, it is down, or the client is offline by configuration."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class HubFile:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A revision as it is now.
+    """The current content of a revision.
 
     Args:
-        commit: The commit it stands for.
+        commit: Its commit.
         files: All its files, by name.
     """
 
@@ -67,7 +67,7 @@ class Hub:
     """
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        # Plain HTTP resumes a download where it ended and writes nothing outside the folder it is given.
+        # Plain HTTP can resume a download, and writes nothing outside the given folder.
         os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
         # Imported here, because it takes a third of a second and most uses of Verso need no hub.
         from huggingface_hub import HfApi
@@ -81,11 +81,11 @@ class Hub:
         return f"{self.address}/{name.repository}"
 
     def resolve(self, name: PulledName) -> Snapshot:
-        """Ask which commit a revision is, and which files it has.
+        """Get the commit and the files of a revision.
 
         Raises:
-            HubUnreachable: The hub cannot be asked.
-            ArtifactError: There is no such model or revision, or it may not be read.
+            HubUnreachable: The hub cannot be reached.
+            ArtifactError: There is no such model or revision, or access is denied.
         """
         try:
             info = self._api.model_info(
@@ -98,54 +98,50 @@ class Hub:
         files = {}
         for file in info.siblings or ():
             sha256 = None if file.lfs is None else file.lfs.sha256
-            # Of a large file the git object is only a pointer.
+            # The git object of a large file is only a pointer.
             git_id = file.blob_id if file.lfs is None else None
             files[file.rfilename] = HubFile(file.rfilename, file.size or 0, sha256, git_id)
         return Snapshot(info.sha, files)
 
     def download(self, name: PulledName, commit: str, files: Sequence[HubFile], folder: Path) -> None:
-        """Download files, or what is missing of them, and check them.
+        """Download files, or the missing parts of them, and check them.
 
         Args:
             name: The model.
             commit: The commit.
             files: Its files.
-            folder: Where they go. A download that was interrupted continues.
+            folder: The folder to write to. An interrupted download continues.
 
         Raises:
-            HubUnreachable: The hub could not be reached, or the connection was lost.
-            ArtifactError: A file may not be read, is not what the hub says, or cannot be written.
+            HubUnreachable: The hub cannot be reached, or the connection was lost without progress.
+            ArtifactError: Access is denied, a digest differs, or a file cannot be written.
         """
         for file in files:
             if file.size > _REPORTED_BYTES:
                 self._report(f"downloading {file.name}, {file.size / 1e6:.0f} MB")
-            while not self._downloaded(name, commit, file, folder):
-                self._report(f"the connection was lost; {file.name} continues where it ended")
+            self._download(name, commit, file, folder)
             _check(folder / file.name, file)
 
-    def _downloaded(self, name: PulledName, commit: str, file: HubFile, folder: Path) -> bool:
-        """Download a file, or the rest of it; False if the connection was lost after a part.
-
-        Raises:
-            HubUnreachable: The hub could not be reached, or the connection was lost before anything came.
-            ArtifactError: The file may not be read or cannot be written.
-        """
-        before = _size(folder)
-        try:
-            self._api.hf_hub_download(name.repository, file.name, revision=commit, local_dir=folder)
-        except Exception as error:  # as in resolve
-            translated = self._translated(error, name)
-            if not isinstance(translated, HubUnreachable):
-                raise translated from error
-            if _size(folder) > before:
-                return False
-            raise HubUnreachable(
-                f"{translated}; what was downloaded of {name} is kept, so that another start continues"
-            ) from error
-        return True
+    def _download(self, name: PulledName, commit: str, file: HubFile, folder: Path) -> None:
+        """Download a file, or the rest of it; retry as long as each attempt receives something."""
+        received = _unfinished_bytes(folder)
+        while True:
+            try:
+                self._api.hf_hub_download(name.repository, file.name, revision=commit, local_dir=folder)
+                return
+            except Exception as error:  # as in resolve
+                translated = self._translated(error, name)
+                if not isinstance(translated, HubUnreachable):
+                    raise translated from error
+                before, received = received, _unfinished_bytes(folder)
+                if received <= before:
+                    raise HubUnreachable(
+                        f"{translated}; what was downloaded of {name} is kept, and the next attempt continues there"
+                    ) from error
+            self._report(f"the connection was lost; {file.name} continues where it ended")
 
     def _translated(self, error: Exception, name: PulledName) -> ArtifactError:
-        """An error of huggingface_hub, of its HTTP library or of the file system, as one line that says what to do."""
+        """An error of huggingface_hub, of its HTTP library or of the file system, as one line with its remedy."""
         from huggingface_hub.errors import (
             GatedRepoError,
             LocalEntryNotFoundError,
@@ -175,7 +171,9 @@ class Hub:
                 f"{self.address} does not let you read {name.repository}: set HF_TOKEN to a token that may read it."
             )
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return ArtifactError(f"The disk is full while {name.repository} is downloaded; make space and start again.")
+            return ArtifactError(
+                f"The disk became full during the download of {name.repository}; make space and try again."
+            )
         if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
             return ArtifactError(f"The cache folder cannot be written: {error}.")
         if status is not None and 400 <= status < 500 and status not in (408, 429):
@@ -209,17 +207,11 @@ def _check(path: Path, file: HubFile) -> None:
     if digest.hexdigest() != expected:
         path.unlink()
         raise ArtifactError(
-            f"{file.name} was damaged on the way: its {digest.name.upper()} is {digest.hexdigest()[:12]}..., and the "
-            f"hub states {expected[:12]}.... It was deleted; start again."
+            f"{file.name} was damaged during the download: its {digest.name.upper()} is "
+            f"{digest.hexdigest()[:12]}..., and the hub states {expected[:12]}.... It was deleted; try again."
         )
 
 
-def _size(folder: Path) -> int:
-    """Bytes in a folder, those of unfinished files included."""
-    sizes = 0
-    for path in folder.rglob("*"):
-        try:
-            sizes += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:  # renamed in between, because it is complete
-            continue
-    return sizes
+def _unfinished_bytes(folder: Path) -> int:
+    """Bytes of the unfinished downloads that huggingface_hub keeps in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*.incomplete"))

@@ -40,7 +40,7 @@ def import_checkpoint(
     report: Callable[[str], None] = print,
     progress: Progress = no_progress,
 ) -> Manifest:
-    """Make a bundle of a Hugging Face checkpoint (MarianMT, M2M100, NLLB-200).
+    """Make a bundle of a Hugging Face checkpoint (MarianMT, M2M100, NLLB-200), and return its manifest.
 
     At most two and a half times the float32 size of the weights is in memory at any moment.
 
@@ -55,12 +55,8 @@ def import_checkpoint(
         report: Called with each line of progress messages.
         progress: Wraps an iterable with a label and a length in a progress bar.
 
-    Returns:
-        The bundle's manifest.
-
     Raises:
-        ArtifactError: A file in the folder is missing, damaged, contradictory, or of another family, or the bundle
-            cannot be written.
+        ArtifactError: A file of the checkpoint is unusable, or the bundle cannot be written.
         DeviceError: The precision is int8 and the processor has no int8 kernels.
     """
     folder = CheckpointFolder(path)
@@ -71,14 +67,9 @@ def import_checkpoint(
     family = describe(folder, layout, tensors.shapes, overrides)
     for note in family.notes:
         report(f"note: {note}")
-    transformer, config = _build(family, tensors, layout, progress)
-    num_parameters = sum(parameter.numel() for parameter in transformer.parameters())
-    report(f"{num_parameters / 1e6:.1f} M parameters, {config.positions} positions")
-    source, target = _probe(config)
-    with torch.inference_mode():
-        expected = transformer(source, target)
-        module = script_in_place(transformer, precision)
-        found = module.forward(source, target).float()
+    transformer, config = _build(family, tensors, layout, report, progress)
+    module, precision_report = _script(transformer, config, precision)
+    report(f"{precision} against float32, on random tokens: {precision_report}")
     manifest = Manifest(
         name=_encodable(name or path.resolve().name),
         pairs=family.pairs,
@@ -92,9 +83,8 @@ def import_checkpoint(
         tokenizer=family.tokenizer,
         decoding=family.policy.to_dict(),
         training={"imported_from": f"{folder.json('config.json')['model_type']} checkpoint"},
-        precision_report=_compare(expected, found, precision),
+        precision_report=precision_report,
     )
-    report(f"{precision} against float32, on random tokens: {manifest.precision_report}")
     write_bundle(module, manifest, family.files, out)
     report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
     return manifest
@@ -118,6 +108,7 @@ def _build(
     family: Family,
     tensors: Tensors,
     layout: Layout,
+    report: Callable[[str], None],
     progress: Progress,
 ) -> tuple[Transformer, ModelConfig]:
     """Build the model with the checkpoint's weights; also gives its architecture, adapted to the stored positions."""
@@ -128,6 +119,8 @@ def _build(
         config = replace(config, positions="learned", position_offset=0)
     transformer = Transformer(config, family.pad_id)
     fill(transformer, tensors, layout, table=table, position_skip=family.position_skip, progress=progress)
+    num_parameters = sum(parameter.numel() for parameter in transformer.parameters())
+    report(f"{num_parameters / 1e6:.1f} M parameters, {config.positions} positions")
     return transformer.eval(), config
 
 
@@ -142,21 +135,28 @@ def _probe(config: ModelConfig) -> tuple[Tensor, Tensor]:
     return source, target
 
 
-def _compare(expected: Tensor, found: Tensor, precision: Precision) -> dict[str, float]:
-    """Measure how far the logits of a precision differ from those of float32.
+def _script(
+    transformer: Transformer, config: ModelConfig, precision: Precision
+) -> tuple[Transformer, dict[str, float]]:
+    """Script the model in a precision, and measure how far its logits differ from those of float32.
 
     Raises:
         ArtifactError: The logits are not finite, or those of the scripted float32 model differ.
     """
-    difference = found - expected
+    source, target = _probe(config)
+    with torch.inference_mode():
+        expected = transformer(source, target)
+        module = script_in_place(transformer, precision)
+        logits = module.forward(source, target).float()
+    difference = logits - expected
     scale = float(expected.std())
     report = {
         "max_logit_error": round(float(difference.abs().max()), 6),
         "rms_logit_error": round(float(difference.square().mean().sqrt()), 6),
         "logit_deviation": round(scale, 4),
     }
-    if not torch.isfinite(found).all():
+    if not torch.isfinite(logits).all():
         raise ArtifactError(f"The model's logits are not finite in {precision}; choose another precision, or float32.")
     if precision == "float32" and report["max_logit_error"] > LOGIT_BOUNDS["float32"] * max(1.0, scale):
         raise ArtifactError(f"The scripted model differs from the checkpoint: {report}; nothing was written.")
-    return report
+    return module, report

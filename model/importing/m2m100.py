@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
 from model.importing.family import Family, Overrides, architecture, check_differ, known_language
 from model.importing.folder import CheckpointFolder
@@ -100,26 +99,12 @@ def describe_m2m100(
     pairs, languages = _directions(by_code, overrides)
     return Family(
         config=architecture(
-            config,
-            layout,
-            shapes,
-            folder,
-            norm="pre",
-            positions="tensor2tensor",
-            position_offset=pad_id + 1,
+            config, layout, shapes, folder, norm="pre", positions="tensor2tensor", position_offset=pad_id + 1
         ),
         pad_id=pad_id,
         position_skip=pad_id + 1,
-        policy=DecodingPolicy(
-            scoring="hf",
-            length_penalty=generation.length_penalty,
-            early_stopping=generation.early_stopping,
-            beam_size=generation.beam_size,
-            # The padding token is not part of a text, and it has no position when it is an input.
-            forbidden=tuple(sorted({*generation.forbidden, pad_id})),
-            renormalise=generation.flag("renormalize_logits", default=False),
-            force_end=generation.force_end,
-        ),
+        # The padding token is not part of a text, and it has no position when it is an input.
+        policy=generation.policy({*generation.forbidden, pad_id}, renormalise=False),
         tokenizer={
             "pad_id": pad_id,
             "start_id": start_id,
@@ -175,10 +160,10 @@ def _check_vocabulary(
     Raises:
         ArtifactError: They contradict each other.
     """
-    for role, found in (("pad", pad_id), ("eos", end_id)):
-        if vocabulary.special_ids[role] != found:
+    for role, token_id in (("pad", pad_id), ("eos", end_id)):
+        if vocabulary.special_ids[role] != token_id:
             raise ArtifactError(
-                f"config.json has {role}_token_id {found} and the vocabulary has that token at "
+                f"config.json has {role}_token_id {token_id} and the vocabulary has that token at "
                 f"{vocabulary.special_ids[role]}; they belong to different checkpoints."
             )
     rows = shapes[layout.target_embedding][0]
@@ -192,7 +177,7 @@ def _check_vocabulary(
 def _directions(
     by_code: Mapping[str, int], overrides: Overrides
 ) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """The pairs to serve, and the languages of which each is translated into each other."""
+    """The pairs to serve, and the languages to serve in all combinations."""
     pairs = tuple(
         dict.fromkeys(
             (known_language(source, by_code), known_language(target, by_code)) for source, target in overrides.pairs
@@ -200,7 +185,7 @@ def _directions(
     )
     languages = tuple(dict.fromkeys(known_language(code, by_code) for code in overrides.languages))
     if len(languages) == 1:
-        raise ArtifactError(f"--languages names {languages[0]} alone; translating takes at least two.")
+        raise ArtifactError(f"--languages names {languages[0]} alone; a model needs at least two.")
     check_differ(pairs)
     return pairs, languages if pairs or languages else tuple(by_code)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import langcodes
 
-from model.decoding.policy import DecodingPolicy
 from model.errors import ArtifactError
 from model.importing.family import Family, Overrides, architecture, check_differ, known_language
 from model.importing.folder import CheckpointFolder
@@ -66,22 +65,13 @@ def describe_marian(
     target_specials = [id_of(target_vocabulary, piece, target_file) for piece in specials]
     target_unknown_id, end_id, target_pad = target_specials
     generation = Generation(folder, config, end_id, len(target_vocabulary))
-    policy = DecodingPolicy(
-        scoring="hf",
-        length_penalty=generation.length_penalty,
-        early_stopping=generation.early_stopping,
-        beam_size=generation.beam_size,
-        forbidden=tuple(sorted(generation.forbidden or {target_pad})),
-        renormalise=generation.flag("renormalize_logits", default=True),
-        force_end=generation.force_end,
-    )
     tokens = {piece: match[1] for piece in vocabulary if (match := _LANGUAGE_TOKEN.fullmatch(piece))}
     pairs, language_tokens = _directions(tokenizer_config, tokens, overrides)
     return Family(
         config=architecture(config, layout, shapes, folder, norm="post", positions="halves", position_offset=0),
         pad_id=pad_id,
         position_skip=0,
-        policy=policy,
+        policy=generation.policy(generation.forbidden or {target_pad}, renormalise=True),
         tokenizer={
             "kind": "marian",
             "pad_id": pad_id,
@@ -117,7 +107,7 @@ def _directions(
     """The directions of an OPUS-MT model, and the source token that selects each target language."""
     by_code: dict[str, str] = {}
     for token, code in tokens.items():
-        # If two tokens stand for one language, such as >>zho<< and >>cmn<<, the second keeps its own spelling.
+        # Of two tokens for one language, such as >>zho<< and >>cmn<<, the second keeps its own spelling.
         by_code.setdefault(standard_code(code) if standard_code(code) not in by_code else code, token)
     if overrides.languages:
         raise ArtifactError("--languages is for models that translate each language into each; use --pair here.")
@@ -134,9 +124,9 @@ def _directions(
         targets = {target for _, target in pairs}
         return tuple(dict.fromkeys(pairs)), {code: token for code, token in by_code.items() if code in targets}
     if source is None or not targets_in_order:
-        found = " and ".join(f"{key} {shown(tokenizer_config.get(key))}" for key in ("source_lang", "target_lang"))
+        fields = " and ".join(f"{key} {shown(tokenizer_config.get(key))}" for key in ("source_lang", "target_lang"))
         raise ArtifactError(
-            f"Which languages the model translates is not in its folder (tokenizer_config.json has {found}); name "
+            f"The folder does not say which languages the model translates (tokenizer_config.json has {fields}); name "
             "them, for instance with --pair fr-en --pair es-en."
         )
     pairs = tuple((source, code) for code in targets_in_order if code != source)

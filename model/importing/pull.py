@@ -1,4 +1,4 @@
-"""From the name of a model on a hub to its bundle in the cache folder: ask, download, check, import, keep."""
+"""From the name of a model on a hub to its bundle in the cache folder: resolve, download, check, import."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ class Puller:
         self._progress = progress
 
     def to_cache(self) -> Path:
-        """The bundle in the cache, made if it is not there.
+        """The bundle in the cache, made if it is missing.
 
-        The hub is not asked for a commit that is in the cache. It is asked which commit a branch or tag is; if that
-        fails, the commit that it last was is used, with a warning.
+        A commit in the cache needs no request to the hub. The commit of a branch or tag is requested; if that fails,
+        the last known commit is used, with a warning.
 
         Returns:
             The bundle's path.
 
         Raises:
-            ArtifactError: The model cannot be had; the message says why and what to do.
+            ArtifactError: The model cannot be pulled; the message says why and what to do.
             DeviceError: The precision is int8 and the processor has no int8 kernels.
         """
         last = self._bundles.last()
@@ -83,8 +83,10 @@ class Puller:
         try:
             self._bundles.record(snapshot.commit)
         except OSError as error:
-            # A cache that is mounted read-only serves what is in it.
-            self._report(f"note: that {self._name} is {snapshot.commit[:_SHORT]} cannot be kept: {error.strerror}")
+            # A cache that is mounted read-only can still be served from.
+            self._report(
+                f"note: the commit of {self._name}, {snapshot.commit[:_SHORT]}, cannot be recorded: {error.strerror}"
+            )
         return bundle
 
     def to_file(self, out: Path, overrides: Overrides) -> Path:
@@ -95,7 +97,7 @@ class Puller:
             overrides: The directions or languages to serve.
 
         Raises:
-            ArtifactError: The model cannot be had; the message says why and what to do.
+            ArtifactError: The model cannot be pulled; the message says why and what to do.
             DeviceError: The precision is int8 and the processor has no int8 kernels.
         """
         self._check_folder()
@@ -141,8 +143,8 @@ class Puller:
             )
         except ArtifactError as error:
             # The folder is an implementation detail: the user knows the model by its name.
-            said = str(error).replace(f"{downloads}{os.sep}", f"{name}: ").replace(str(downloads), str(name))
-            raise type(error)(said) from error
+            message = str(error).replace(f"{downloads}{os.sep}", f"{name}: ").replace(str(downloads), str(name))
+            raise type(error)(message) from error
         shutil.rmtree(downloads, ignore_errors=True)
 
     def _tell(self, licence: str | None, commit: str, files: list[HubFile]) -> None:
@@ -153,7 +155,7 @@ class Puller:
             self._report(f"warning: {licence} forbids commercial use")
 
     def _check_precision(self) -> None:
-        """Find out that a precision is impossible here before gigabytes are downloaded."""
+        """Refuse a precision that this machine cannot serve before gigabytes are downloaded."""
         from model.artifacts.bundle import check_device
 
         check_device("cpu", self._precision)
@@ -185,7 +187,7 @@ class Puller:
         num_bytes = sum(file.size for file in weights)
         there = sum(path.stat().st_size for path in downloads.rglob("*") if path.is_file())
         partial = max(0, there - sum(file.size for file in described))  # of a download that was interrupted
-        # The bundle takes no more than the weights unless those are of 16 bits and it is to be of 32.
+        # A bundle is no larger than the weights, unless those have 16 bits and the bundle 32.
         needed = 2 * num_bytes - min(partial, num_bytes)
         free = shutil.disk_usage(downloads).free
         if free < needed:
@@ -195,12 +197,12 @@ class Puller:
             )
 
     def _with_advice(self, error: ArtifactError) -> ArtifactError:
-        """Say what to do where the hub cannot be reached and nothing is in the cache."""
+        """Add the remedy if the hub cannot be reached and the cache has no bundle."""
         if not isinstance(error, HubUnreachable):
             return error
         folder = self._bundles.folder
-        kept = sorted({path.name[:_SHORT] for path in folder.glob("*.pt")})
-        there = f"only {', '.join(kept)} in another revision or precision" if kept else "nothing of it"
+        commits = sorted({path.name[:_SHORT] for path in folder.glob("*.pt")})
+        there = f"only {', '.join(commits)} in another revision or precision" if commits else "nothing of it"
         return HubUnreachable(
             f"{error}, and the cache {folder} holds {there}. Run 'verso pull {self._name}' on a machine with a "
             "connection, and copy or mount its cache folder."

@@ -272,13 +272,13 @@ def _positions(read: Read, name: str, table: Tensor, skip: int) -> Tensor:
     return stored
 
 
-def _same(tensors: Tensors, one: str, other: str) -> bool:
-    if one == other:
+def _same(tensors: Tensors, first: str, second: str) -> bool:
+    if first == second:
         return True
-    if tensors.shapes[one] != tensors.shapes[other]:
+    if tensors.shapes[first] != tensors.shapes[second]:
         return False
     with tensors.reading() as read:
-        left, right = read(one), read(other)
+        left, right = read(first), read(second)
         return left.dtype == right.dtype and torch.equal(left, right)
 
 

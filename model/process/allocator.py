@@ -22,9 +22,9 @@ def keep_freed_memory() -> bool:
     """Prepare a process for training: keep the memory of freed tensors, and fewer compiled kernels.
 
     A training step frees and allocates the same gigabyte again and again. By default glibc returns much of it to the
-    kernel each time, which has to map and clear every page again: some 25,000 page faults an update. And oneDNN keeps a
-    compiled kernel for each of the last 1,024 shapes it multiplied; batches keep bringing new shapes, so these would be
-    hundreds of megabytes that are never used again.
+    kernel each time, which maps and clears every page again: about 25,000 page faults an update. oneDNN caches a
+    compiled kernel for each of the last 1,024 shapes; as batches have ever new shapes, these would be hundreds of
+    megabytes that are never used again.
 
     Call it before anything is multiplied. Environment variables of the same meaning (``MALLOC_...``,
     ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``) take precedence.
@@ -47,9 +47,9 @@ def keep_freed_memory() -> bool:
 def share_freed_memory() -> None:
     """Let all threads of this process allocate from two arenas; called before the threads are started.
 
-    glibc makes up to eight for each processor, each fragmented on its own, so that a service under mixed load would
-    grow for hours. With more than 16 processors there is one for eight of them: an arena is a lock. Other C libraries
-    are unchanged.
+    glibc makes up to eight for each CPU, each fragmented on its own, so that a service under mixed load would
+    grow for hours. With more than 16 CPUs there is one for eight of them, because an arena has a lock. Other C
+    libraries are unchanged.
     """
     mallopt = _of_glibc("mallopt")
     if mallopt is not None:

@@ -1,6 +1,6 @@
-"""What the cgroups of a process allow it, versions 1 and 2: processors and memory.
+"""Limits of the cgroups of a process, versions 1 and 2: CPUs and memory.
 
-psutil reports the machine and knows nothing of cgroups, so their files are read here.
+psutil reports only those of the machine.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROC = Path("/proc/self")
-"""Where Linux describes a process to itself."""
+"""The folder in which Linux describes the calling process."""
 
 
 def cpu_quotas(proc: Path = PROC) -> Iterator[int]:
-    """Whole processors each cgroup of this process may use, rounded down and at least 1; none without a quota.
+    """CPUs that each cgroup of this process may use, rounded down to at least 1; none without a quota.
 
     Args:
         proc: The process's folder.
@@ -23,25 +23,25 @@ def cpu_quotas(proc: Path = PROC) -> Iterator[int]:
         v2 = " ".join(_lines(folder / "cpu.max")).split()
         v1 = [*_lines(folder / "cpu.cfs_quota_us"), *_lines(folder / "cpu.cfs_period_us")]
         for numbers in (v2, v1):
-            # "max" and -1 stand for no quota.
+            # "max" and -1 mean that there is no quota.
             if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit() and int(numbers[1]) > 0:
                 yield max(1, int(numbers[0]) // int(numbers[1]))
                 break
 
 
 def memory_left(proc: Path = PROC) -> Iterator[int]:
-    """Bytes the limit of each cgroup of this process leaves; none without a limit.
+    """Free bytes within the limit of each cgroup of this process; none without a limit.
 
     Args:
         proc: The process's folder.
     """
-    return (left for _, left in memory_limits(proc))
+    return (free for _, free in memory_limits(proc))
 
 
 def memory_limits(proc: Path = PROC) -> Iterator[tuple[int, int]]:
-    """The limit of each cgroup of this process and what it leaves, in bytes; none without a limit.
+    """The limit of each cgroup of this process and the free bytes within it; none without a limit.
 
-    Pages of files that were not used lately count as free, as the kernel takes them back first.
+    Inactive pages of files count as free, because the kernel reclaims them first.
 
     Args:
         proc: The process's folder.
@@ -51,17 +51,17 @@ def memory_limits(proc: Path = PROC) -> Iterator[tuple[int, int]]:
             ("memory.max", "memory.current", "inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            # "max" is no number and stands for no limit.
-            found = [int(text) for name in (limit, usage) if (text := " ".join(_lines(folder / name))).isdigit()]
-            if len(found) == 2:
-                yield found[0], found[0] - found[1] + _statistics(folder / "memory.stat").get(unused, 0)
+            # "max" is not a number: there is no limit.
+            numbers = [int(text) for name in (limit, usage) if (text := " ".join(_lines(folder / name))).isdigit()]
+            if len(numbers) == 2:
+                yield numbers[0], numbers[0] - numbers[1] + _statistics(folder / "memory.stat").get(unused, 0)
 
 
 def cgroup_folders(controller: str, proc: Path = PROC) -> Iterator[Path]:
-    """Folders of the cgroups this process is in, the innermost first: each may set a limit, and the least holds.
+    """Folders of the cgroups of this process, the innermost first. Each may set a limit; the smallest one applies.
 
     Args:
-        controller: What is limited, as cgroup v1 calls it: ``cpu`` or ``memory``. Version 2 has one tree for all.
+        controller: The controller's name in cgroup v1: ``cpu`` or ``memory``. Version 2 has one tree for all.
         proc: The process's folder.
     """
     memberships = _memberships(proc)
@@ -69,28 +69,28 @@ def cgroup_folders(controller: str, proc: Path = PROC) -> Iterator[Path]:
         path = memberships.get("" if is_v2 else controller)
         if path is None or not (is_v2 or controller in options):
             continue
-        # In a container the mount may show a part of the tree only, and the path may lead out of it.
+        # In a container the mount may be a part of the tree, and the path may lead out of it.
         inside = Path(path).relative_to(root) if Path(path).is_relative_to(root) else Path()
         folder = mount if ".." in inside.parts else mount / inside
-        yield from (one for one in (folder, *folder.parents) if one.is_relative_to(mount) and one.is_dir())
+        yield from (parent for parent in (folder, *folder.parents) if parent.is_relative_to(mount) and parent.is_dir())
 
 
 def _memberships(proc: Path) -> dict[str, str]:
     """The cgroup by controller; version 2's under the empty name."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for line in _lines(proc / "cgroup"):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if path.startswith("/") and (controllers or number == "0"):
-            found.update(dict.fromkeys(controllers.split(","), path))
-    return found
+            paths.update(dict.fromkeys(controllers.split(","), path))
+    return paths
 
 
 def _cgroup_mounts(proc: Path) -> Iterator[tuple[str, Path, bool, list[str]]]:
-    """The part of the tree that is mounted, where, whether it is version 2, and its options."""
+    """For each mount: its part of the tree, its path, whether it is version 2, and its options."""
     for line in _lines(proc / "mountinfo"):
-        left, _, right = line.partition(" - ")
-        fields, system = left.split(), right.split()
+        mount_part, _, system_part = line.partition(" - ")
+        fields, system = mount_part.split(), system_part.split()
         if len(fields) > 4 and len(system) > 2 and system[0] in ("cgroup", "cgroup2"):
             root, mount = (_unescaped(field) for field in fields[3:5])
             yield root, Path(mount), system[0] == "cgroup2", system[-1].split(",")
@@ -98,7 +98,7 @@ def _cgroup_mounts(proc: Path) -> Iterator[tuple[str, Path, bool, list[str]]]:
 
 def _unescaped(field: str) -> str:
     """A path of mountinfo, which writes blanks and other special characters as a backslash and three octal digits."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
 def _statistics(path: Path) -> dict[str, int]:
@@ -108,7 +108,7 @@ def _statistics(path: Path) -> dict[str, int]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines of one of the kernel's files; none where it cannot be read."""
+    """Lines of one of the kernel's files; none if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux, or no permission

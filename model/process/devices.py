@@ -45,7 +45,7 @@ class Obstacle(NamedTuple):
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """The device that a name stands for.
+    """The device of a name.
 
     Args:
         device: ``cpu``, ``cuda`` or ``cuda:N``.
@@ -66,16 +66,16 @@ class DeviceChoice:
 
 
 def choose_device(device: str) -> DeviceChoice:
-    """The device that a name stands for: ``auto`` is the first GPU that torch can use, or else the CPU.
+    """The device of a name: ``auto`` is the first GPU that torch can use, or else the CPU.
 
     Args:
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
     """
     if device != "auto":
-        return DeviceChoice(device, "it was asked for")
+        return DeviceChoice(device, "it was requested")
     obstacle = cuda_obstacle()
     if obstacle is not None:
-        # The CPU build was chosen; without a GPU nothing is to be done about it.
+        # The CPU build was chosen; without a GPU there is nothing to do about it.
         return DeviceChoice("cpu", obstacle.reason, None if torch.version.cuda is None else obstacle.remedy)
     obstacles = []
     for index in range(torch.cuda.device_count()):
@@ -83,13 +83,13 @@ def choose_device(device: str) -> DeviceChoice:
         if obstacle is None:
             return DeviceChoice("cuda" if index == 0 else f"cuda:{index}", f"torch can use {describe_gpu(index)}")
         obstacles.append(obstacle)
-    return DeviceChoice("cpu", "; ".join(one.reason for one in obstacles), obstacles[0].remedy)
+    return DeviceChoice("cpu", "; ".join(obstacle.reason for obstacle in obstacles), obstacles[0].remedy)
 
 
 def cuda_obstacle() -> Obstacle | None:
     """Why torch can use no GPU at all; None if it finds one."""
     with warnings.catch_warnings():
-        # torch gives its reason as a warning, in the first call only; it is asked for below.
+        # torch gives its reason as a warning in the first call only; _reason_of_torch gets it.
         warnings.simplefilter("ignore")
         if torch.cuda.is_available():
             return None

@@ -1,4 +1,4 @@
-"""How much memory is available, and giving freed memory back to the machine."""
+"""Available memory, and the return of freed memory to the machine."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from model.process import allocator
 from model.process.cgroups import PROC, memory_left
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "cublas_status_alloc_failed")
-"""In messages of torch: of its allocators, of GPUs and of C++."""
+"""Parts of messages of torch's allocators, of GPUs and of C++."""
 
 _PERHAPS_NO_MEMORY = ("cublas_status_not_initialized", "previous error during capture")
-"""In messages about GPUs that have other reasons, too: it is memory if little of it is free."""
+"""Parts of messages about GPUs that can have other reasons: the reason is memory if little of it is free."""
 
 _LITTLE = 1 / 8
 """Share of a GPU's memory."""
 
 
 def available_bytes(device: str, proc: Path = PROC) -> int:
-    """Memory that may still be taken: of the machine and of every cgroup this process is in, or of the GPU.
+    """Free bytes: of the machine and of every cgroup of this process, or of the GPU.
 
     Args:
-        device: Where a model lives.
+        device: The device of a model.
         proc: The process's folder.
     """
     if device.startswith("cuda"):
         import torch
 
         free_bytes, _ = torch.cuda.mem_get_info(device)
-        # What torch keeps of freed memory is taken for the driver only.
+        # The driver counts freed memory that torch caches as used.
         return free_bytes + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     import psutil
 
@@ -36,14 +36,14 @@ def available_bytes(device: str, proc: Path = PROC) -> int:
 
 
 def used_gpus() -> list[int]:
-    """Indices of the GPUs on which this process has memory. Others are not touched: that would take memory there."""
+    """Indices of the GPUs on which this process has memory. Asking the others would allocate memory there."""
     import torch
 
     return [index for index in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(index)]
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """An error, and those that it followed from."""
+    """An error and its causes."""
     errors = [error]
     while (before := errors[-1].__cause__ or errors[-1].__context__) is not None and before not in errors:
         errors.append(before)
@@ -51,15 +51,15 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of a model means that there was no memory. torch has an own type for it on GPUs only.
+    """Whether an error of a model is a lack of memory. torch has an exception class for that on GPUs only.
 
     Args:
-        error: The error; those that it followed from count, as the end of a capture hides what failed within.
+        error: The error; its causes count, because the end of a capture hides the error within.
     """
     errors = causes(error)
-    if any(isinstance(one, MemoryError) for one in errors):
+    if any(isinstance(cause, MemoryError) for cause in errors):
         return True
-    messages = [str(one).lower() for one in errors if isinstance(one, RuntimeError)]
+    messages = [str(cause).lower() for cause in errors if isinstance(cause, RuntimeError)]
     if any(words in message for message in messages for words in _NO_MEMORY):
         return True
     return any(words in message for message in messages for words in _PERHAPS_NO_MEMORY) and _a_gpu_is_full()
@@ -70,19 +70,19 @@ def _a_gpu_is_full() -> bool:
 
     try:
         infos = [torch.cuda.mem_get_info(device) for device in used_gpus()]
-    except Exception:  # noqa: BLE001  (a GPU that has failed does not say)
+    except Exception:  # noqa: BLE001  (of a GPU that has failed)
         return False
     return any(free_bytes < _LITTLE * total_bytes for free_bytes, total_bytes in infos)
 
 
 def give_back_freed_memory(device: str = "cpu") -> None:
-    """Return to the machine what torch and the C library keep of freed memory.
+    """Return freed memory that torch and the C library cache to the machine.
 
-    Called after a model was loaded or unloaded, and now and then. Of a model of 70 MB, glibc keeps all when it is
-    unloaded, and 60 MB of what loading it took. May be called from any thread; takes some 10 ms.
+    Called after a model was loaded or unloaded, and from time to time. glibc caches all 70 MB of a model that was
+    unloaded, and 60 MB after loading one. Any thread may call it; it takes about 10 ms.
 
     Args:
-        device: Where the model lived.
+        device: The device of the model.
     """
     if device.startswith("cuda"):
         import torch

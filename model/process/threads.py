@@ -1,7 +1,7 @@
-"""How many processor threads are worth starting: as many as this process may use, and never more.
+"""The number of CPU threads that a process should start: no more than the CPUs that it may use.
 
-A container sees all processors of its machine, and the kernel stops it whenever its quota is used up; threads beyond
-the quota stand still while the others wait for them.
+A container sees all CPUs of its machine, and the kernel suspends it whenever its quota is used up. Threads beyond the
+quota are suspended while the others wait for them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from model.process.cgroups import PROC, cpu_quotas
 
 
 def available_threads(proc: Path = PROC) -> int:
-    """Processors this process may use: the least of their number, its affinity, and its cgroups' quotas.
+    """CPUs this process may use: the minimum of their number, its affinity, and the quotas of its cgroups.
 
-    A quota is rounded down, and is 1 at least. Elsewhere than on Linux only the number of processors counts.
+    Quotas are rounded down, to at least 1. Only Linux has affinities and quotas.
 
     Args:
         proc: The process's folder.
@@ -26,12 +26,12 @@ def available_threads(proc: Path = PROC) -> int:
     return max(1, min([allowed, *cpu_quotas(proc)]))
 
 
-def usable_threads(wanted: int | None, proc: Path = PROC) -> int:
-    """As many threads as wanted, and no more than :func:`available_threads`; None wants all.
+def usable_threads(limit: int | None, proc: Path = PROC) -> int:
+    """The number of threads within a limit and within :func:`available_threads`.
 
     Args:
-        wanted: A number, or None.
+        limit: The largest number; None for no limit.
         proc: The process's folder.
     """
     available = available_threads(proc)
-    return available if wanted is None else min(wanted, available)
+    return available if limit is None else min(limit, available)

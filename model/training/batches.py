@@ -22,8 +22,7 @@ from model.training.corpus import LoadedCorpus
 from model.training.examples import Context, Examples, Ids
 
 PIECE = 50_000
-"""Examples that are planned together, about: enough of each length for batches with little padding, and planned within
-seconds."""
+"""Approximate number of examples that are planned together: enough for batches with little padding, in seconds."""
 
 _SAMPLING_ALPHA = 0.2
 """How much random segmentations favour the most probable one (alpha of Kudo 2018)."""
@@ -36,7 +35,7 @@ class Batch:
     Args:
         source: Token ids, (B, S), padded on the right.
         target: Token ids, (B, T + 1): start token, the sentence, end token, padding.
-        pad_id: What padding is.
+        pad_id: The padding token.
     """
 
     source: Tensor
@@ -49,8 +48,8 @@ class Batch:
         return int((self.target[:, 1:] != self.pad_id).sum())
 
     @property
-    def places(self) -> Tensor | None:
-        """Which of the B * T positions hold a token to be predicted, in order; None if all do."""
+    def predicted_positions(self) -> Tensor | None:
+        """Indices of the B * T positions with a token to be predicted; None if all positions have one."""
         counts = (self.target[:, 1:] != self.pad_id).flatten()
         return None if counts.all() else counts.nonzero().squeeze(1)
 
@@ -61,12 +60,12 @@ class Batch:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Examples as they are in one piece of an epoch, by their position in it.
+    """The examples of one piece of an epoch, after their random changes.
 
     Args:
         indices: Their indices; an example may occur several times.
-        texts: The augmented texts by position.
-        pairs: Source and target ids.
+        texts: The augmented texts, by position in the piece.
+        pairs: Source and target ids, by position in the piece.
     """
 
     indices: list[int]
@@ -74,15 +73,38 @@ class _Plan:
     pairs: list[tuple[Ids, Ids]]
 
 
-class BatchMaker:
-    """Turns parallel text into batches, every direction of every pair once an epoch, or as often as its weight says.
+@dataclass(frozen=True)
+class _Choices:
+    """What is drawn for each example of a piece, (N,) or (N, 2) for source and target.
 
-    The text is tokenised once. An epoch draws its examples by their weights, shuffles them and cuts them into pieces.
-    A piece decides which of its examples are augmented or segmented at random, sorts them by length (examples of equal
-    length in random order), cuts where the padded size reaches the budget, and shuffles the batches. All of it follows
-    from (seed, epoch, piece): a run that resumes in the middle of an epoch sees the batches it would have seen, and
-    nothing is made of examples that the epoch does not use. Random segmentations sometimes double an example's tokens;
-    made before the sorting, they cost no padding.
+    Args:
+        sampled: Whether a side is segmented at random, (N, 2).
+        sampling_seeds: The seeds of these segmentations, (N, 2).
+        controlled: Whether the example gets placeholders or terms, (N,).
+        addressed: Whether the source gets the symbol of its form of address, (N,).
+    """
+
+    sampled: npt.NDArray[np.bool_]
+    sampling_seeds: npt.NDArray[np.int64]
+    controlled: npt.NDArray[np.bool_]
+    addressed: npt.NDArray[np.bool_]
+
+    def changes(self, position: int) -> bool:
+        """Whether anything was drawn for an example."""
+        return bool(self.sampled[position].any() or self.controlled[position] or self.addressed[position])
+
+
+class BatchMaker:
+    """Makes batches of parallel text: each pair in each direction once an epoch, or as often as its weight says.
+
+    The text is tokenised once. An epoch draws its examples by their weights, shuffles them and splits them into pieces.
+    A piece changes some of its examples at random: it augments them, adds placeholders, terms or forms of address, and
+    segments them at random. Then it sorts them by length (examples of equal length in random order), cuts where the
+    padded size reaches the budget, and shuffles the batches. Random segmentations sometimes double the tokens of an
+    example; made before the sorting, they cost no padding.
+
+    All random numbers follow from (seed, epoch, piece), so that a run that resumes within an epoch gets the batches of
+    an uninterrupted run. Batches that are not used are not made.
 
     Args:
         corpora: Sentences in the order of ``languages``.
@@ -94,12 +116,12 @@ class BatchMaker:
         seed: Decides the order.
         subword_sampling: Share of sources segmented at random, drawn again in every epoch.
         target_subword_sampling: Share of targets segmented at random, drawn again in every epoch.
-        augmentation: Pairs that are augmented before that, drawn again in every epoch; nothing by default.
+        augmentation: Shares of the pairs that are augmented, drawn again in every epoch; none by default.
         controlled: Makes pairs with placeholders, terms and forms of address; none by default.
-        kept_in: Folder that keeps the token ids from one start to the next; None keeps nothing.
+        kept_in: Folder that caches the token ids for resumed runs; None for no cache.
 
     Raises:
-        ConfigError: Sentences are to be segmented at random, and the tokenizer segments in one way only.
+        ConfigError: A share is segmented at random, but the tokenizer segments in one way only.
         DataError: Every sentence is too long.
     """
 
@@ -147,7 +169,7 @@ class BatchMaker:
 
     @property
     def num_examples(self) -> int:
-        """Sentence pairs, each direction counted; an epoch has more or fewer where they have weights."""
+        """Sentence pairs, each direction counted; weights change their number in an epoch."""
         return len(self._examples)
 
     @property
@@ -162,15 +184,15 @@ class BatchMaker:
             number: Index of the epoch.
             skip: Batches at its start that are left out.
         """
-        planned = (make for piece in range(self.num_pieces(number)) for make in self.piece(number, piece))
-        return (make() for make in islice(planned, skip, None))
+        makers = (make for piece in range(self.num_pieces(number)) for make in self.piece(number, piece))
+        return (make() for make in islice(makers, skip, None))
 
     def num_pieces(self, epoch: int) -> int:
         """The number of pieces of an epoch."""
         return max(1, math.ceil(len(self._draw(epoch)) / PIECE))
 
     def piece(self, epoch: int, number: int) -> list[Callable[[], Batch]]:
-        """What makes each batch of a piece, so that only those that are needed are made.
+        """A function for each batch of a piece that makes it, so that only the batches in use are made.
 
         Args:
             epoch: Index of the epoch.
@@ -180,6 +202,18 @@ class BatchMaker:
         seeds = [self._seed, epoch, number + 1]
         rng = np.random.default_rng(seeds)
         plan = self._plan(np.array_split(self._draw(epoch), self.num_pieces(epoch))[number].tolist(), rng)
+        groups = self._groups(plan, rng)
+        is_joined = rng.random(len(groups)) < self._augmentation.joined
+        return [
+            # A generator for each, so that a batch does not depend on the batches that were made before it.
+            partial(self._make, plan, groups[group], np.random.default_rng([*seeds, group + 1]))
+            if is_joined[group]
+            else partial(self._make, plan, groups[group], None)
+            for group in rng.permutation(len(groups)).tolist()
+        ]
+
+    def _groups(self, plan: _Plan, rng: np.random.Generator) -> list[list[int]]:
+        """The positions of the examples of each batch: of similar length, within the budget of padded tokens."""
         lengths = np.array([[len(source), len(target)] for source, target in plan.pairs], dtype=np.int64).reshape(-1, 2)
         order = np.lexsort((lengths[:, 0] + rng.uniform(0.0, 1.0, len(lengths)), lengths[:, 1]))
         groups: list[list[int]] = []
@@ -192,16 +226,7 @@ class BatchMaker:
                 group, longest = [], 0
             group.append(position)
             longest = max(longest, length)
-        if group:
-            groups.append(group)
-        joined = rng.random(len(groups)) < self._augmentation.joined
-        return [
-            # A generator for each, so that a batch does not depend on the batches that were made before it.
-            partial(self._make, plan, groups[which], np.random.default_rng([*seeds, which + 1]))
-            if joined[which]
-            else partial(self._make, plan, groups[which], None)
-            for which in rng.permutation(len(groups)).tolist()
-        ]
+        return [*groups, group] if group else groups
 
     def _draw(self, epoch: int) -> npt.NDArray[np.int64]:
         """The indices of the examples of an epoch in random order, drawn by their weights."""
@@ -213,10 +238,10 @@ class BatchMaker:
         return self._drawn[1]
 
     def _make(self, plan: _Plan, positions: Sequence[int], joining: np.random.Generator | None) -> Batch:
-        """A batch of examples of a piece; they are joined if there is a generator for that."""
+        """A batch of examples of a piece; they are joined if there is a generator."""
         pairs = [plan.pairs[position] for position in positions]
         if joining is not None:
-            pairs = self._joined(plan, positions, joining) or pairs
+            pairs = self._join(plan, positions, joining) or pairs
         pad_id, start = self._tokenizer.pad_id, np.array([self._tokenizer.start_id], dtype=np.int32)
         return Batch(
             _rectangle([source for source, _ in pairs], pad_id),
@@ -224,10 +249,10 @@ class BatchMaker:
             pad_id,
         )
 
-    def _joined(self, plan: _Plan, positions: Sequence[int], rng: np.random.Generator) -> list[tuple[Ids, Ids]]:
-        """The examples of a batch joined, two to six, to fewer and longer ones; none where there is no room.
+    def _join(self, plan: _Plan, positions: Sequence[int], rng: np.random.Generator) -> list[tuple[Ids, Ids]]:
+        """The examples of a batch, joined in groups of two to six; none if there is no room.
 
-        They are augmented as in their piece, and not segmented at random.
+        They are augmented as in their piece, but not segmented at random.
         """
         examples = self._examples
         longest = int(examples.lengths[[plan.indices[position] for position in positions]].max())
@@ -241,50 +266,82 @@ class BatchMaker:
         for context, members in by_context.items():
             order = rng.permutation(members).tolist()
             for begin in range(0, len(order), number):
-                together = order[begin : begin + number]
-                texts = [plan.texts.get(position, examples.text(plan.indices[position])[:2]) for position in together]
+                group = order[begin : begin + number]
+                texts = [plan.texts.get(position, examples.text(plan.indices[position])[:2]) for position in group]
                 pair = examples.encode(*join_sentences(texts, rng), context)
                 if max(map(len, pair)) <= self._max_tokens:
                     pairs.append(pair)
                 else:  # punctuation can cost a token more
-                    pairs += [examples.ids(plan.indices[position]) for position in together]
+                    pairs += [examples.ids(plan.indices[position]) for position in group]
         longest = max(len(side) for pair in pairs for side in pair)
         return pairs if len(pairs) * longest <= self._batch_tokens else []
 
-    def _plan(self, indices: list[int], rng: np.random.Generator) -> _Plan:
-        """Examples that are augmented, carry controls, and are segmented at random."""
-        examples, controlled, number = self._examples, self._controlled, len(indices)
+    def _choose(self, indices: list[int], rng: np.random.Generator) -> _Choices:
+        """Draw which examples of a piece are changed, and how."""
+        controlled, number = self._controlled, len(indices)
         sampled = rng.random((number, 2)) < (self._subword_sampling, self._target_subword_sampling)
         sampling_seeds = rng.integers(2**32, size=(number, 2))
         draws = rng.random((number, 2))
-        is_controlled = draws[:, 0] < (controlled.share if controlled else 0)
-        is_addressed = (draws[:, 1] < (controlled.address_share if controlled else 0)) & examples.has_address[indices]
+        return _Choices(
+            sampled,
+            sampling_seeds,
+            controlled=draws[:, 0] < (controlled.share if controlled else 0),
+            addressed=(draws[:, 1] < (controlled.address_share if controlled else 0))
+            & self._examples.has_address[indices],
+        )
+
+    def _plan(self, indices: list[int], rng: np.random.Generator) -> _Plan:
+        """Change the examples of a piece at random."""
+        choices = self._choose(indices, rng)
         texts: dict[int, tuple[str, str]] = {}
         pairs: list[tuple[Ids, Ids]] = []
         for position, index in enumerate(indices):
-            pair = plain = examples.ids(index)
-            augmented = False
+            pair = self._examples.ids(index)
             if self._augmentation.changes_sentences:
-                before = examples.text(index)[:2]
-                after = self._augmentation.apply(*before, rng)
-                if augmented := after != before:
-                    texts[position] = after
-            if augmented or is_addressed[position] or is_controlled[position] or sampled[position].any():
-                source, target, context = examples.text(index)
-                if is_addressed[position]:
-                    context = replace(context, address=examples.address(index))
-                made = self._controlled_pair(source, target, context, rng) if is_controlled[position] else None
-                if made is None:
-                    source, target = texts.get(position, (source, target))
-                    if augmented or is_addressed[position]:
-                        pair = examples.encode(source, target, context)
-                    made = self._sampled_pair(
-                        pair, source, target, context, sampled[position], sampling_seeds[position]
-                    )
-                # Both or none: one side alone might be no translation of the other.
-                pair = made if max(map(len, made)) <= self._max_tokens else plain
+                text = self._examples.text(index)[:2]
+                augmented = self._augmentation.apply(*text, rng)
+                if augmented != text:
+                    texts[position] = augmented
+            if position in texts or choices.changes(position):
+                changed = self._changed(index, position, texts.get(position), choices, rng)
+                # Both sides or none: one side alone might be no translation of the other.
+                if max(map(len, changed)) <= self._max_tokens:
+                    pair = changed
             pairs.append(pair)
         return _Plan(indices, texts, pairs)
+
+    def _changed(
+        self,
+        index: int,
+        position: int,
+        augmented: tuple[str, str] | None,
+        choices: _Choices,
+        rng: np.random.Generator,
+    ) -> tuple[Ids, Ids]:
+        """An example with the changes that were drawn for it.
+
+        Args:
+            index: Index of the example.
+            position: Its position in the piece.
+            augmented: Its augmented text, if it was augmented.
+            choices: What was drawn for the piece.
+            rng: Chooses placeholders and terms.
+        """
+        source, target, context = self._examples.text(index)
+        if choices.addressed[position]:
+            context = replace(context, address=self._examples.address(index))
+        if choices.controlled[position]:
+            pair = self._controlled_pair(source, target, context, rng)
+            if pair is not None:  # in place of an augmentation
+                return pair
+        source, target = augmented or (source, target)
+        if augmented or choices.addressed[position]:
+            pair = self._examples.encode(source, target, context)
+        else:
+            pair = self._examples.ids(index)
+        return self._sampled_pair(
+            pair, source, target, context, choices.sampled[position], choices.sampling_seeds[position]
+        )
 
     def _controlled_pair(
         self, source: str, target: str, context: Context, rng: np.random.Generator
@@ -292,9 +349,9 @@ class BatchMaker:
         """An example with placeholders or terms; None if its words are not aligned well enough or it is too long."""
         assert self._controlled is not None
         # Words of a back-translated source are not aligned well enough.
-        if context.tag is not None or (made := self._controlled.make(source, target, context.source, rng)) is None:
+        if context.tag is not None or (parts := self._controlled.make(source, target, context.source, rng)) is None:
             return None
-        pair = self._examples.encode_parts(*made, context)
+        pair = self._examples.encode_parts(*parts, context)
         return pair if max(map(len, pair)) <= self._max_tokens else None
 
     def _sampled_pair(
@@ -306,7 +363,7 @@ class BatchMaker:
         sampled: npt.NDArray[np.bool_],
         seeds: npt.NDArray[np.int64],
     ) -> tuple[Ids, Ids]:
-        """An example with the sides segmented at random that were drawn for it."""
+        """An example whose sides are segmented at random if that was drawn for them."""
         source_ids, target_ids = pair
         if isinstance(self._tokenizer, VersoTokenizer):
             if sampled[0]:

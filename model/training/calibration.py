@@ -145,5 +145,5 @@ def measure(scores: Sequence[float], adequate: Sequence[bool]) -> Quality:
         for chosen in (index == number for number in range(_NUM_BINS))
         if chosen.any()
     ]
-    error = sum(one.num_sentences * abs(one.mean_score - one.adequate) for one in bins) / max(1, len(values))
+    error = sum(bin.num_sentences * abs(bin.mean_score - bin.adequate) for bin in bins) / max(1, len(values))
     return Quality(len(values), float(labels.mean()), roc_auc(scores, adequate), error, bins)

@@ -67,7 +67,7 @@ def form_of_address(german: str, english: str) -> str | None:
 def with_placeholders(
     source: str, target: str, links: Sequence[WordLink], rng: np.random.Generator
 ) -> tuple[list[Part], list[Part]] | None:
-    """A pair of which some words, or the tags around some, are placeholders; None if no word can be one.
+    """A pair with placeholders in place of words or of tags around words; None if no word can be one.
 
     Args:
         source: A sentence.
@@ -76,9 +76,9 @@ def with_placeholders(
         rng: Decides.
     """
     numbers = [int(number) for number in rng.permutation(NUM_PLACEHOLDERS)]
-    wanted = 1 + min(int(rng.geometric(0.45)) - 1, _MOST_PLACEHOLDERS - 1)
+    num_placeholders = 1 + min(int(rng.geometric(0.45)) - 1, _MOST_PLACEHOLDERS - 1)
     edits: tuple[list[Replacement], list[Replacement]] = ([], [])
-    taken: tuple[list[Span], list[Span]] = ([], [])
+    used_spans: tuple[list[Span], list[Span]] = ([], [])
     used = 0
     if rng.random() < 0.12:
         symbol = (Symbol(placeholder(numbers[used])),)
@@ -88,16 +88,16 @@ def with_placeholders(
             position = 0 if at_start else len(text)
             edits[side].append(Replacement(position, position, (*symbol, " ") if at_start else (" ", *symbol)))
     for index in rng.permutation(len(links)).tolist():
-        if used >= wanted:
+        if used >= num_placeholders:
             break
         spans = _stretch(links, index, rng) if rng.random() < 0.4 else (links[index].first, links[index].second)
-        if any(_overlaps(span, others) for span, others in zip(spans, taken, strict=True)):
+        if any(_overlaps(span, others) for span, others in zip(spans, used_spans, strict=True)):
             continue
         pair = rng.random() < 0.35
         symbols = [Symbol(placeholder(numbers[used + offset])) for offset in range(1 + pair)]
         used += len(symbols)
         for side, (start, end) in enumerate(spans):
-            taken[side].append((start, end))
+            used_spans[side].append((start, end))
             if pair:
                 edits[side].extend([Replacement(start, start, (symbols[0],)), Replacement(end, end, (symbols[1],))])
             else:
@@ -125,13 +125,13 @@ def with_terms(
         rng: Decides.
     """
     edits: tuple[list[Replacement], list[Replacement]] = ([], [])
-    taken: list[Span] = []
+    used_spans: list[Span] = []
     for index in rng.permutation(len(links)).tolist()[: 1 + int(rng.integers(_MOST_TERMS))]:
         link = links[index]
         spans = _stretch(links, index, rng) if rng.random() < 0.2 else (link.first, link.second)
-        if _overlaps(spans[0], taken):
+        if _overlaps(spans[0], used_spans):
             continue
-        taken.append(spans[0])
+        used_spans.append(spans[0])
         word, term = source[slice(*spans[0])], target[slice(*spans[1])]
         is_single = " " not in term
         others = lexicon.words_ending_like(term, swapped) if is_single and rng.random() < _OTHER_WORDS else ()
@@ -233,7 +233,7 @@ class ControlledPairs:
 
     @property
     def share(self) -> float:
-        """Share of the pairs that :meth:`make` is asked for."""
+        """Share of the pairs that :meth:`make` is called for."""
         return self._controls.placeholders + self._controls.glossary
 
     def make(

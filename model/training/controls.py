@@ -15,7 +15,7 @@ class Controls:
     """How many of the sentence pairs of an epoch carry controls; drawn again in every epoch.
 
     Args:
-        placeholders: Share of the pairs of which words, or the tags around them, are replaced by placeholders.
+        placeholders: Share of the pairs in which words, or the tags around them, are replaced by placeholders.
         glossary: Share of the pairs whose source names the translation of some of its words.
         formality: Share of the pairs whose source names the form of address, of those where it is known.
 

@@ -1,4 +1,4 @@
-"""Parallel text, read from two aligned files (plain, gzip or xz) or generated."""
+"""Parallel text, read from two aligned files (plain, gzip or xz)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import lzma
 import random
 import re
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import DataError
 from model.process.files import atomic_write
-from model.training.settings import CorpusSettings, GeneratedCorpus
+from model.training.settings import CorpusSettings
 
 Pair = tuple[str, str]
 """A sentence in the two languages of a run, in the order of its settings."""
@@ -93,21 +93,21 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         DataError: The file is missing, empty, damaged, or not UTF-8; the message then names the line.
     """
-    found = find_text(path)
-    data = read_unpacked(found)
+    file = find_text(path)
+    data = read_unpacked(file)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{found} is not UTF-8: line {line} holds byte 0x{data[error.start]:02x}. {HOW_TO_CONVERT}"
+            f"{file} is not UTF-8: line {line} has byte 0x{data[error.start]:02x}. {HOW_TO_CONVERT}"
         ) from error
     # splitlines() would also split at U+2028, which may occur within a sentence.
     lines = text.replace("\r\n", "\n").split("\n")
     if lines and not lines[-1]:
         lines.pop()
     if not any(line.strip() for line in lines):
-        raise DataError(f"{found} is empty.")
+        raise DataError(f"{file} is empty.")
     return lines
 
 
@@ -127,7 +127,7 @@ def read_parallel(base: Path, languages: tuple[str, str]) -> list[Pair]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a UTF-8 text; its folder is made if needed. The file has its name when it is complete."""
+    """Write a UTF-8 text; its folder is created if necessary. The file gets its name when it is complete."""
     with atomic_write(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as sink:
         sink.writelines(f"{line}\n" for line in lines)
 
@@ -147,50 +147,13 @@ def detokenise(text: str) -> str:
     return _APOSTROPHE.sub(r"\1\2", text).strip()
 
 
-def generate_pairs(corpus: GeneratedCorpus, without: Collection[Pair] = ()) -> list[Pair]:
-    """Generate pairs of a random word and its translation, all different; equal settings give equal pairs.
-
-    Args:
-        corpus: The settings of the corpus.
-        without: Excluded pairs, which keep training and held-out data apart.
+def load_dev_pairs(data_dir: Path, dev: Iterable[str], languages: tuple[str, str]) -> dict[str, list[Pair]]:
+    """Read the held-out pairs, by the name of their corpus.
 
     Raises:
-        DataError: Too few pairs are left after the exclusion.
+        DataError: The text is unusable.
     """
-    rng = random.Random(corpus.seed)
-    taken = set(without)
-    pairs: list[Pair] = []
-    draws = 0
-    while len(pairs) < corpus.words:
-        word = "".join(rng.choices(corpus.alphabet, k=rng.randint(*corpus.letters)))
-        pair = (word, word[::-1])
-        draws += 1
-        if draws > 100 * corpus.words + 1000:
-            raise DataError(
-                f"Only {len(pairs)} of {corpus.words} words could be made: with {len(corpus.alphabet)} letters nearly "
-                "all others are in the training text. Use more or longer words, or train on fewer."
-            )
-        if pair not in taken:
-            taken.add(pair)
-            pairs.append(pair)
-    return pairs
-
-
-def load_dev_pairs(
-    data_dir: Path,
-    dev: str | tuple[str, ...] | GeneratedCorpus,
-    languages: tuple[str, str],
-    training: Iterable[LoadedCorpus],
-) -> dict[str, list[Pair]]:
-    """The held-out pairs by the name of their corpus, read from files or generated without those of the training text.
-
-    Raises:
-        DataError: The text is unusable, or too few pairs are left that are not in training.
-    """
-    if isinstance(dev, GeneratedCorpus):
-        return {dev.generate: generate_pairs(dev, without={pair for corpus in training for pair in corpus.pairs})}
-    paths = (dev,) if isinstance(dev, str) else dev
-    return {Path(path).name: read_parallel(data_dir / path, languages) for path in paths}
+    return {Path(path).name: read_parallel(data_dir / path, languages) for path in dev}
 
 
 def spread(pairs: Sequence[Pair], number: int) -> list[Pair]:
@@ -199,19 +162,23 @@ def spread(pairs: Sequence[Pair], number: int) -> list[Pair]:
     return [pairs[index * len(pairs) // number] for index in range(number)]
 
 
-def unseen(pairs: Iterable[Pair], known: Iterable[Pair], min_words: int = 0) -> list[Pair]:
-    """The pairs of which neither side occurs in other pairs, ignoring case and punctuation.
+def unseen(pairs: Iterable[Pair], training: Iterable[Pair], min_words: int = 0) -> list[Pair]:
+    """The pairs whose sides both do not occur in the training text, ignoring case and punctuation.
 
     Args:
         pairs: Test pairs.
-        known: Training pairs, with the languages in the same order.
+        training: Training pairs, with the languages in the same order.
         min_words: Sides with fewer words do not count as occurring.
     """
-    sides = [
-        {words for side in one if len((words := bare_words(side)).split()) >= min_words}
-        for one in zip(*known, strict=True)
+    training_sides = [
+        {words for sentence in side if len((words := bare_words(sentence)).split()) >= min_words}
+        for side in zip(*training, strict=True)
     ] or [set(), set()]
-    return [pair for pair in pairs if not any(bare_words(side) in seen for side, seen in zip(pair, sides, strict=True))]
+    return [
+        pair
+        for pair in pairs
+        if not any(bare_words(sentence) in side for sentence, side in zip(pair, training_sides, strict=True))
+    ]
 
 
 def bare_words(sentence: str) -> str:
@@ -232,7 +199,7 @@ def is_lopsided(first: str, second: str, length_ratio: float = 1.0) -> bool:
 
 
 def load_training_pairs(
-    data_dir: Path, corpora: Iterable[CorpusSettings | GeneratedCorpus], languages: tuple[str, str]
+    data_dir: Path, corpora: Iterable[CorpusSettings], languages: tuple[str, str]
 ) -> tuple[list[LoadedCorpus], dict[str, int]]:
     """Load all training text, cleaned as the settings of each corpus say, without duplicates.
 
@@ -243,14 +210,9 @@ def load_training_pairs(
         DataError: A corpus is unusable, or no pair is left.
     """
     left_out = {"empty": 0, "duplicate": 0, "fragment": 0, "lopsided": 0}
-    seen: set[Pair] = set()
+    unique: set[Pair] = set()
     loaded: list[LoadedCorpus] = []
     for corpus in corpora:
-        if isinstance(corpus, GeneratedCorpus):
-            made = generate_pairs(corpus, without=seen)
-            seen.update(made)
-            loaded.append(LoadedCorpus(made))
-            continue
         pairs: list[Pair] = []
         lines = read_parallel(data_dir / corpus.path, languages)
         if corpus.sentences is not None and corpus.sentences < len(lines):
@@ -265,10 +227,10 @@ def load_training_pairs(
                 left_out["fragment"] += 1
             elif is_lopsided(first, second, corpus.length_ratio):
                 left_out["lopsided"] += 1
-            elif (first, second) in seen:
+            elif (first, second) in unique:
                 left_out["duplicate"] += 1
             else:
-                seen.add((first, second))
+                unique.add((first, second))
                 pairs.append((first, second))
         loaded.append(LoadedCorpus(pairs, corpus.direction_pair, corpus.tag, corpus.weight))
     if not any(corpus.pairs for corpus in loaded):

@@ -1,7 +1,7 @@
 """Training settings that fit an amount of text and a machine, with the reason for each.
 
-The functions are pure. What they assume was measured in this repository where it says so; the rest follows publications
-or is an extrapolation, and is named as such.
+The functions are pure. Their assumptions were measured in this repository where a comment says so; the rest follows
+publications or is an extrapolation, and is named as such.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILL = 0.8
 """Share of ``batch_tokens`` that is target tokens; the rest is padding and the longer source (docs/decisions/0013)."""
 
 _MIN_TOKENS_PER_PARAMETER = 3
-"""A shape that cannot be trained on so many target tokens in the time is too large: a smaller one learns more."""
+"""A shape that sees fewer target tokens than this in the time is too large: a smaller one learns more."""
 
 _MIN_UPDATES = 2000
 _NUM_EVALUATIONS = 20
@@ -209,11 +209,11 @@ def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AF
     batch_tokens = shape.cpu_batch_tokens if hardware.kind == "cpu" else shape.gpu_batch_tokens
     tokens_per_update = FILL * batch_tokens * hardware.num_processes
     passes = min(60.0, max(6.0, 45 * math.sqrt(20_000 / text.num_short_pairs)))
-    wanted = max(_MIN_UPDATES, passes * text.num_tokens / tokens_per_update)
+    useful = max(_MIN_UPDATES, passes * text.num_tokens / tokens_per_update)
     affordable = hours * 3600 * tokens_per_s / tokens_per_update
-    evaluate_every = max(10, _rounded(min(wanted, affordable) / _NUM_EVALUATIONS))
+    evaluate_every = max(10, _rounded(min(useful, affordable) / _NUM_EVALUATIONS))
     num_tokens = int(_NUM_EVALUATIONS * evaluate_every * tokens_per_update)
-    limit = "more would hardly help" if wanted <= affordable else f"as many as {hours:g} hours allow"
+    limit = "more would hardly help" if useful <= affordable else f"as many as {hours:g} hours allow"
     why = f"{num_tokens / text.num_tokens:.1f} passes over the text in both directions, {limit}."
     model = Setting(
         {**shape.model, "dropout": _dropout(text.num_short_pairs)},

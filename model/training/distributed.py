@@ -65,9 +65,9 @@ class Processes:
         """
         if self.size == 1:
             return make()
-        made = [make() if self.is_first else None]
-        dist.broadcast_object_list(made, src=0, device=torch.device("cpu"))
-        return made[0]  # type: ignore[return-value]
+        objects = [make() if self.is_first else None]
+        dist.broadcast_object_list(objects, src=0, device=torch.device("cpu"))
+        return objects[0]  # type: ignore[return-value]
 
     def averaging_gradients(self, module: nn.Module) -> nn.Module:
         """A module whose backward pass gives each process the mean of the processes' gradients.

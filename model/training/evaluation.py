@@ -45,9 +45,13 @@ def dev_scores(
         name: corpus_scores(transformer, tokenizer, pairs, languages, directions, policy)
         for name, pairs in corpora.items()
     }
-    scores = {key: sum(one[key] for one in each.values()) / len(each) for key in next(iter(each.values()))}
+    scores = {
+        key: sum(corpus_scores[key] for corpus_scores in each.values()) / len(each) for key in next(iter(each.values()))
+    }
     if len(each) > 1:
-        scores.update({f"{key}/{name}": value for name, one in each.items() for key, value in one.items()})
+        scores.update(
+            {f"{key}/{name}": value for name, corpus_scores in each.items() for key, value in corpus_scores.items()}
+        )
     return scores
 
 
@@ -76,7 +80,7 @@ def corpus_scores(
     scores = {"dev_loss": dev_loss(transformer, tokenizer, pairs, languages, directions)}
     units = bleu_units(tokenizer)
     for source, target in directions:
-        ordered = pairs if source == languages[0] else [(right, left) for left, right in pairs]
+        ordered = pairs if source == languages[0] else [(second, first) for first, second in pairs]
         hypotheses = translate_greedily(transformer, tokenizer, [pair[0] for pair in ordered], target, source, policy)
         references = [pair[1] for pair in ordered]
         scores[f"bleu_{source}-{target}"] = score(hypotheses, references, tokenize=units).bleu

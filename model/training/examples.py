@@ -217,23 +217,23 @@ class Examples:
         """The examples of a corpus in one direction, read from a file or made and kept there."""
         if file and (arrays := _read(file)) is not None:
             return _Part(context, pairs, swapped, tuple(arrays.pop("symbols").tolist()), **arrays)
-        kept: list[int] = []
+        indices: list[int] = []
         sides: tuple[list[Ids], list[Ids]] = ([], [])
-        found: list[str | None] = []
+        addresses: list[str | None] = []
         for index, (first, second) in enumerate(pairs):
             source, target = (second, first) if swapped else (first, second)
             ids = self.encode(source, target, context)
             if max(map(len, ids)) > self._max_tokens:
                 continue
-            kept.append(index)
-            for side, one in zip(sides, ids, strict=True):
-                side.append(one)
-            found.append(self._controlled.address(source, target, context.target) if self._controlled else None)
-        symbols = sorted({symbol for symbol in found if symbol is not None})
+            indices.append(index)
+            for side, side_ids in zip(sides, ids, strict=True):
+                side.append(side_ids)
+            addresses.append(self._controlled.address(source, target, context.target) if self._controlled else None)
+        symbols = sorted({symbol for symbol in addresses if symbol is not None})
         numbers = {symbol: number for number, symbol in enumerate(symbols)}
         arrays = {
-            "kept": np.array(kept, dtype=np.int32),
-            "addresses": np.array([-1 if symbol is None else numbers[symbol] for symbol in found], dtype=np.int8),
+            "kept": np.array(indices, dtype=np.int32),
+            "addresses": np.array([-1 if symbol is None else numbers[symbol] for symbol in addresses], dtype=np.int8),
         }
         for name, side in zip(("source", "target"), sides, strict=True):
             arrays[f"{name}s"] = np.concatenate([np.zeros(0, dtype=np.int32), *side])

@@ -91,11 +91,11 @@ def load_initial(path: Path) -> Initial:
     config = ModelConfig.from_dict(manifest.architecture)
     with torch.device("meta"):  # names only
         names = [name for name, _ in Transformer(config, bundle.tokenizer.pad_id).named_parameters()]
-    found = dict(bundle.module.named_parameters(remove_duplicate=False))
+    parameters = dict(bundle.module.named_parameters(remove_duplicate=False))
     for name in names:
-        if name not in found:
+        if name not in parameters:
             raise ArtifactError(f"{path} has no parameter {name}; export it again with this release.")
-    weights = {name: found[name].detach().float().clone() for name in names}
+    weights = {name: parameters[name].detach().float().clone() for name in names}
     if isinstance(bundle.tokenizer, VersoTokenizer):
         return Initial(config, weights, bundle.tokenizer, manifest.name, digest)
     return Initial(
@@ -173,7 +173,7 @@ def with_vocabulary(initial: Initial, tokenizer: VersoTokenizer) -> Initial:
     for name in _BY_TOKEN & weights.keys():
         rows = weights[name]
         noise = torch.randn(len(ids), *rows.shape[1:], generator=torch.Generator().manual_seed(1)) * rows.std()
-        weights[name] = torch.stack([rows[known].mean(0) if known else noise[i] for i, known in enumerate(ids)])
+        weights[name] = torch.stack([rows[common].mean(0) if common else noise[i] for i, common in enumerate(ids)])
     size = tokenizer.vocab_size
     config = replace(initial.config, source_vocab_size=size, target_vocab_size=size)
     return replace(initial, config=config, weights=weights, tokenizer=tokenizer)
@@ -198,18 +198,18 @@ def fine_tuning_config(
             positions, or for a language for which the model has no marker.
     """
     fields = asdict(config)
-    wanted: dict[str, Any] = expand_preset(settings.model)
-    for name, value in wanted.items():
+    model_fields: dict[str, Any] = expand_preset(settings.model)
+    for name, value in model_fields.items():
         if name not in _CHANGEABLE and fields.get(name) != value:
             raise ConfigError(
                 f"model asks for {name} {value!r}, but the model to start from has {fields.get(name)!r}; leave it out: "
                 "the architecture comes from there."
             )
     for name in ("vocab_size", "tokenizer_kind", "separate_vocabularies"):
-        given, default = getattr(settings, name), getattr(TrainingSettings, name)
-        if given != default and not (name == "vocab_size" and given == config.source_vocab_size):
+        setting, default = getattr(settings, name), getattr(TrainingSettings, name)
+        if setting != default and not (name == "vocab_size" and setting == config.source_vocab_size):
             raise ConfigError(
-                f"{name} is {given!r}, but the vocabulary has the {config.source_vocab_size} tokens of the model to "
+                f"{name} is {setting!r}, but the vocabulary has the {config.source_vocab_size} tokens of the model to "
                 "start from, or of the file that 'tokenizer' names; leave it out."
             )
     if settings.max_tokens_per_sentence > config.max_positions:
@@ -227,4 +227,4 @@ def fine_tuning_config(
                 f"pairs asks for translations to {target!r}, but the model to start from can be asked for "
                 f"{', '.join(tokenizer.languages)} only."
             )
-    return replace(config, **{name: wanted[name] for name in _CHANGEABLE if name in wanted})
+    return replace(config, **{name: model_fields[name] for name in _CHANGEABLE if name in model_fields})

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
@@ -26,47 +25,27 @@ from model.artifacts.checkpoint import (
     untied_weights,
 )
 from model.decoding.policy import DecodingPolicy
-from model.errors import ArtifactError, ConfigError
-from model.network.config import ModelConfig
+from model.errors import ArtifactError
 from model.network.transformer import Transformer
 from model.process.memory import give_back_freed_memory
 from model.process.stop_signals import stop_request
-from model.text.tokenizer import Tokenizer, VersoTokenizer
-from model.training.batches import PIECE, BatchMaker
-from model.training.controlled_pairs import ControlledPairs
-from model.training.corpus import LoadedCorpus, load_dev_pairs, load_training_pairs, spread
+from model.training.batches import PIECE
+from model.training.corpus import spread
 from model.training.distributed import ALONE, Processes
 from model.training.evaluation import dev_scores
-from model.training.initial import IMPORTED, Initial, check_origin, fine_tuning_config, load_initial, with_vocabulary
 from model.training.prefetch import prefetch, prefetch_in_process
 from model.training.progress import Progress
+from model.training.run_setup import LAST, RunSetup, recorded_settings, set_up
 from model.training.schedule import learning_rate
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
 from model.training.update_batches import UpdateBatches, update_batches
-from model.training.vocabulary import learn_vocabulary, write_vocabulary
-from model.training.word_lexicon import WordLexicon
-
-LAST = "last.pt"
-"""The checkpoint from which a run resumes."""
 
 BEST = "best.pt"
 """The checkpoint with the best dev BLEU."""
 
 AVERAGED = "averaged.pt"
 """The mean of the last checkpoints, written at the end of the run; the checkpoint to export."""
-
-LEXICON = "word-lexicon.json.gz"
-"""Which words of the training text translate each other."""
-
-ENCODED = "encoded"
-"""Folder with the token ids of the training text, so that a resumed run need not make them again."""
-
-ORIGIN = "initialised_from"
-"""Key in the settings of checkpoints and manifests: name and SHA-256 of the model a run was initialised from."""
-
-_VOCABULARY_SETTINGS = ("languages", "vocab_size", "tokenizer", "tokenizer_kind", "separate_vocabularies")
-"""Settings that cannot be changed once the vocabulary exists."""
 
 DEV_SAMPLE = 200
 """Held-out sentences stored in every checkpoint; exported bundles are compared with the eager model on them."""
@@ -123,12 +102,12 @@ def train(
         torch.set_num_threads(settings.threads)
     if not processes.is_first:
         report, show_progress = _discard, False
-    run = _Run(settings, data_dir, run_dir, tokenizer_dir, init_from, device, processes, report)
-    return run.go(show_progress, stop_after_steps)
+    setup = set_up(settings, data_dir, run_dir, tokenizer_dir, init_from, processes, report)
+    return _Run(settings, run_dir, setup, device, processes, report).train(show_progress, stop_after_steps)
 
 
 def _discard(line: str) -> None:
-    """Reports nothing."""
+    """Report nothing."""
 
 
 @dataclass
@@ -160,151 +139,35 @@ class _Run:
     def __init__(
         self,
         settings: TrainingSettings,
-        data_dir: Path,
         run_dir: Path,
-        tokenizer_dir: Path | None,
-        init_from: Path | None,
+        setup: RunSetup,
         device: str,
         processes: Processes,
         report: Callable[[str], None],
     ) -> None:
         self.settings = settings
         self.run_dir = run_dir
+        self.setup = setup
         self.device = device
         self.processes = processes
         self.report = report
-        run_dir.mkdir(parents=True, exist_ok=True)
-        self.tokenizer: Tokenizer
-        self.config: ModelConfig
-        self.files: dict[str, bytes] | None = None
-        self.imported: dict[str, Any] = {}
-        self.origin: dict[str, str] | None = None
-        # An impossible run is refused before the text is read, which takes longer.
-        resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None
-        initial = None
-        if resumed:
-            self.origin = resumed.facts["settings"].get(ORIGIN)
-            check_origin(run_dir, self.origin, init_from)
-            self._take_model(resumed)
-            self._check_resumed(resumed)
-        elif init_from:
-            initial = load_initial(init_from)
-            if settings.tokenizer:
-                initial = with_vocabulary(initial, VersoTokenizer.load((tokenizer_dir or Path()) / settings.tokenizer))
-            self.origin = initial.origin
-            self._take_model(initial)
-        report("reading the training text")
-        corpora, left_out = load_training_pairs(data_dir, settings.train, settings.languages)
-        self.dev = {
-            name: spread(pairs, settings.dev_sentences)
-            for name, pairs in load_dev_pairs(data_dir, settings.dev, settings.languages, corpora).items()
-        }
-        if not resumed and not initial:
-            own = self._make_tokenizer(corpora, tokenizer_dir)
-            self.tokenizer = own
-            self.config = settings.model_config(own.vocab_size, own.target_vocab_size)
-        self.batches = self._make_batches(corpora)
-        num_pairs = sum(len(corpus.pairs) for corpus in corpora)
-        report(
-            f"{num_pairs} pairs, {self.batches.num_examples} examples in {len(settings.pairs)} directions; left out "
-            f"{left_out}, too long {self.batches.num_too_long}"
-        )
         torch.manual_seed(settings.seed)
-        self.transformer = Transformer(self.config, self.tokenizer.pad_id).to(device)
-        if initial:
-            load_weights(self.transformer, initial.weights)
-            report(f"starting from {initial.name}, SHA-256 {initial.sha256}")
+        self.transformer = Transformer(setup.model.config, setup.model.tokenizer.pad_id).to(device)
+        if setup.initial:
+            load_weights(self.transformer, setup.initial.weights)
+            report(f"starting from {setup.initial.name}, SHA-256 {setup.initial.sha256}")
         self.updater = Updater(self.transformer, settings, processes)
         self.progress = Progress()
         self.since_save = _Tally()
         self.pending: tuple[int, Tensor] | None = None
-        if resumed:
-            self._resume(resumed)
+        if setup.resumed:
+            self._resume(setup.resumed)
         if not processes.is_first:
-            # Dropout differs between processes. Checkpoints hold the state of the first process only.
+            # Dropout differs between processes. Checkpoints store the state of the first process only.
             torch.manual_seed(settings.seed + self.progress.step + 1_000_003 * processes.rank)
         num_parameters = sum(parameter.numel() for parameter in self.transformer.parameters())
-        where = device if processes.size == 1 else f"{device}, {processes.size} processes"
-        report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {where}")
-
-    def _take_model(self, known: Checkpoint | Initial) -> None:
-        """Set architecture and tokenizer, and the files and metadata of an imported model."""
-        if self.origin:
-            self.tokenizer, self.files = known.tokenizer, known.files
-            self.imported = {key: known.facts[key] for key in IMPORTED if key in known.facts}
-            directions = known.directions if isinstance(known, Initial) else None
-            self.config = fine_tuning_config(self.settings, known.config, known.tokenizer, directions)
-        else:
-            assert isinstance(known, Checkpoint)
-            own = known.own_tokenizer
-            self.tokenizer = own
-            self.config = self.settings.model_config(own.vocab_size, own.target_vocab_size)
-
-    def _check_resumed(self, checkpoint: Checkpoint) -> None:
-        """Check that the run can continue with these settings; reports settings that have changed.
-
-        Raises:
-            ConfigError: It cannot; names what differs.
-        """
-        before, now = checkpoint.config.to_dict(), self.config.to_dict()
-        different = [f"{name} {before[name]!r}, not {now[name]!r}" for name in now if now[name] != before[name]]
-        if different:
-            raise ConfigError(
-                f"{self.run_dir} holds a run of another architecture, with {', '.join(different)}; set it back, or "
-                "give this configuration a folder of its own."
-            )
-        changes = self._changes(checkpoint)
-        for name, (old, new) in changes.items():
-            if name in _VOCABULARY_SETTINGS and (name == "tokenizer" or not self.origin):
-                raise ConfigError(
-                    f"{name} is {new!r}, but {self.run_dir} holds a run that began with {old!r} and has its "
-                    "vocabulary; set it back, or give this configuration a folder of its own."
-                )
-            if name == "optimizer":
-                raise ConfigError(
-                    f"optimizer is {new!r}, but {self.run_dir} holds a run that was trained with {old!r}; set it back, "
-                    "or give this configuration a folder of its own."
-                )
-        for name, (old, new) in changes.items():
-            self.report(f"{name} was {old!r} and is {new!r} from here on")
-
-    def _make_batches(self, corpora: list[LoadedCorpus]) -> BatchMaker:
-        settings = self.settings
-        return BatchMaker(
-            corpora,
-            settings.languages,
-            settings.direction_pairs,
-            self.tokenizer,
-            batch_tokens=settings.batch_tokens,
-            max_tokens=settings.max_tokens_per_sentence,
-            seed=settings.seed,
-            subword_sampling=settings.subword_sampling,
-            target_subword_sampling=settings.target_subword_sampling,
-            augmentation=settings.augment,
-            controlled=self._controlled_pairs(corpora),
-            kept_in=self.run_dir / ENCODED,
-        )
-
-    def _make_tokenizer(self, corpora: list[LoadedCorpus], tokenizer_dir: Path | None) -> VersoTokenizer:
-        if self.settings.tokenizer:
-            return VersoTokenizer.load((tokenizer_dir or Path()) / self.settings.tokenizer)
-
-        def learn() -> tuple[bytes, bytes | None]:
-            tokenizer = learn_vocabulary(self.settings, corpora)
-            write_vocabulary(tokenizer, self.run_dir)
-            return tokenizer.model_proto, tokenizer.target_proto
-
-        return VersoTokenizer(*self.processes.from_first(learn))
-
-    def _controlled_pairs(self, corpora: Sequence[LoadedCorpus]) -> ControlledPairs | None:
-        """What makes pairs that tell the model something, if the settings ask for it."""
-        controls, languages = self.settings.controls, self.settings.languages
-        if not controls.changes_pairs:
-            return None
-        # Words are aligned in text that people translated.
-        pairs = [pair for corpus in corpora if corpus.tag is None for pair in corpus.pairs]
-        lexicon = self.processes.from_first(lambda: WordLexicon.load_or_learn(self.run_dir / LEXICON, pairs))
-        return ControlledPairs(controls, lexicon, languages)
+        on_device = device if processes.size == 1 else f"{device}, {processes.size} processes"
+        report(f"{num_parameters / 1e6:.2f} M parameters, {self.updater.amp_dtype or torch.float32} on {on_device}")
 
     def _resume(self, checkpoint: Checkpoint) -> None:
         """Restore the state of a run."""
@@ -320,28 +183,23 @@ class _Run:
         torch.set_rng_state(progress["cpu_rng"])
         if self.device == "cuda" and progress["cuda_rng"] is not None:
             torch.cuda.set_rng_state(progress["cuda_rng"])
-        self.report(f"going on after update {self.progress.step}")
+        self.report(f"resuming after update {self.progress.step}")
 
-    def _changes(self, checkpoint: Checkpoint) -> dict[str, tuple[Any, Any]]:
-        """Settings that have changed since a checkpoint was written: (before, now) by name."""
-        before, now = checkpoint.facts["settings"], self._recorded_settings()
-        return {name: (before[name], now[name]) for name in now if name in before and before[name] != now[name]}
-
-    def go(self, show_progress: bool, stop_after_steps: int | None) -> Path:
+    def train(self, show_progress: bool, stop_after_steps: int | None) -> Path:
         """Train to the end, or for a limited number of updates."""
         settings, progress = self.settings, self.progress
-        started_step, last_save = progress.step, time.monotonic()
+        first_step, last_save = progress.step, time.monotonic()
         bar = tqdm(
             total=settings.max_steps, initial=progress.step, unit="step", disable=not show_progress, dynamic_ncols=True
         )
-        if self.origin and not progress.rows:
+        if self.setup.model.origin and not progress.rows:
             self._evaluate()
         self.transformer.train()
         with bar, self._updates() as updates, stop_request() as request:
             while progress.step < settings.max_steps and not progress.is_out_of_patience(settings.patience):
                 is_requested = self._update(updates, bar, request.is_made)
                 evaluates = progress.step % settings.evaluate_every == 0 or progress.step == settings.max_steps
-                stops = stop_after_steps is not None and progress.step - started_step >= stop_after_steps
+                stops = stop_after_steps is not None and progress.step - first_step >= stop_after_steps
                 if evaluates or stops or is_requested or time.monotonic() - last_save > settings.save_every_s:
                     self._count_pending()
                     if evaluates:
@@ -350,7 +208,7 @@ class _Run:
                     self._report_save()
                     last_save = time.monotonic()
                 if is_requested:
-                    self.report(f"stopped after update {progress.step}; the same command goes on from there")
+                    self.report(f"stopped after update {progress.step}; the same command resumes there")
                     raise KeyboardInterrupt
                 if stops:
                     return self.run_dir / LAST
@@ -358,22 +216,25 @@ class _Run:
 
     @contextlib.contextmanager
     def _updates(self) -> Iterator[Iterator[UpdateBatches]]:
-        """The batches of the updates that follow, made while earlier ones are used."""
-        arguments = (self.batches, self.progress.position, self.settings.accumulate, self.processes)
-        # Little text is planned sooner than a process starts.
-        beside = self.batches.num_examples > PIECE
-        made = prefetch_in_process(update_batches, *arguments) if beside else prefetch(update_batches(*arguments))
-        with made as updates:
+        """The batches of the following updates, made while earlier ones are used."""
+        arguments = (self.setup.batches, self.progress.position, self.settings.accumulate, self.processes)
+        # Planning little text takes less time than starting a process.
+        in_process = self.setup.batches.num_examples > PIECE
+        prefetched = (
+            prefetch_in_process(update_batches, *arguments) if in_process else prefetch(update_batches(*arguments))
+        )
+        with prefetched as updates:
             yield updates if self.device == "cpu" else (update.pinned() for update in updates)
 
     def _report_save(self) -> None:
         """Report the updates since the last save and the time left."""
-        step, max_steps, since, self.since_save = self.progress.step, self.settings.max_steps, self.since_save, _Tally()
-        if since.tokens:
-            left = timedelta(seconds=round((max_steps - step) * since.seconds / since.updates))
+        step, max_steps = self.progress.step, self.settings.max_steps
+        tally, self.since_save = self.since_save, _Tally()
+        if tally.tokens:
+            time_left = timedelta(seconds=round((max_steps - step) * tally.seconds / tally.updates))
             self.report(
-                f"saved after update {step} of {max_steps}: loss {since.nll / since.tokens:.3f}, "
-                f"{since.tokens / since.seconds:.0f} tokens/s, {left} left"
+                f"saved after update {step} of {max_steps}: loss {tally.nll / tally.tokens:.3f}, "
+                f"{tally.tokens / tally.seconds:.0f} tokens/s, {time_left} left"
             )
 
     def _update(self, updates: Iterator[UpdateBatches], bar: tqdm[Any], stop: bool) -> bool:
@@ -382,13 +243,13 @@ class _Run:
         Args:
             updates: The batches that follow.
             bar: The progress bar.
-            stop: Whether this process was asked to stop.
+            stop: Whether this process received a signal to stop.
 
         Returns:
-            Whether any process was asked to stop.
+            Whether any process received one.
         """
         settings, progress = self.settings, self.progress
-        began = time.monotonic()
+        start = time.monotonic()
         rate = learning_rate(
             progress.step,
             peak=settings.learning_rate,
@@ -405,7 +266,7 @@ class _Run:
         # The loss of the previous update is read while a GPU computes this one, so that neither waits.
         loss = self._count_pending()
         self.pending = (tokens, nll)
-        elapsed = time.monotonic() - began
+        elapsed = time.monotonic() - start
         progress.count_time(elapsed)
         self.since_save.seconds += elapsed
         bar.update()
@@ -414,7 +275,7 @@ class _Run:
         return num_stopped > 0
 
     def _count_pending(self) -> float | None:
-        """Count the loss of the last update; returns it in nats per token, None if there is none to count.
+        """Count the loss of the last update, and return it in nats per token; None if it is already counted.
 
         Raises:
             ArtifactError: The loss is not a finite number.
@@ -425,7 +286,7 @@ class _Run:
         total = float(nll)
         if not math.isfinite(total):
             raise ArtifactError(
-                f"The loss is not a number after update {self.progress.step}: the run diverged. Lower learning_rate "
+                f"The loss is not finite after update {self.progress.step}: the run diverged. Lower learning_rate "
                 f"(now {self.settings.learning_rate}) or lengthen warmup_steps; {LAST} is from before."
             )
         self.progress.count_loss(total, tokens)
@@ -437,11 +298,11 @@ class _Run:
         self.transformer.eval()
         return dev_scores(
             self.transformer,
-            self.tokenizer,
-            self.dev,
+            self.setup.model.tokenizer,
+            self.setup.dev,
             self.settings.languages,
             self.settings.direction_pairs,
-            DecodingPolicy.from_dict(self.imported.get("decoding", {})),
+            DecodingPolicy.from_dict(self.setup.model.imported.get("decoding", {})),
         )
 
     def _evaluate(self) -> None:
@@ -461,26 +322,18 @@ class _Run:
         self.progress.write_curve(self.run_dir)
         give_back_freed_memory()
 
-    def _recorded_settings(self) -> dict[str, Any]:
-        """The settings and the initial model of the run, as stored in checkpoints."""
-        # The detour through JSON leaves plain lists and numbers, which can be loaded without unpickling other types.
-        recorded: dict[str, Any] = json.loads(
-            json.dumps({**self.settings.to_dict(), **({ORIGIN: self.origin} if self.origin else {})})
-        )
-        return recorded
-
     def _facts(self) -> dict[str, Any]:
         return {
             "name": self.settings.name,
             "pairs": self.settings.direction_pairs,
             "licence": self.settings.licence,
             "attribution": list(self.settings.attribution),
-            "settings": self._recorded_settings(),
+            "settings": recorded_settings(self.settings, self.setup.model.origin),
             "step": self.progress.step,
             "epoch": self.progress.position.epoch,
-            **self.imported,
-            # Stored with the weights, so that an export can be compared on any machine.
-            "dev_sample": [list(pair) for pair in spread([*chain(*self.dev.values())], DEV_SAMPLE)],
+            **self.setup.model.imported,
+            # Stored with the weights, so that an export can be compared on any computer.
+            "dev_sample": [list(pair) for pair in spread([*chain(*self.setup.dev.values())], DEV_SAMPLE)],
         }
 
     def _save(self, name: str, *, with_progress: bool = True) -> None:
@@ -497,15 +350,16 @@ class _Run:
         save_checkpoint(self._checkpoint(self._facts(), progress), self.run_dir / name)
 
     def _checkpoint(self, facts: dict[str, Any], progress: dict[str, Any]) -> Checkpoint:
-        return Checkpoint(self.config, untied_weights(self.transformer), self.tokenizer, facts, progress, self.files)
+        model = self.setup.model
+        return Checkpoint(model.config, untied_weights(self.transformer), model.tokenizer, facts, progress, model.files)
 
     def _finish(self) -> Path:
         """Average the last checkpoints and evaluate the mean."""
-        parts = [load_checkpoint(path) for path in sorted(self.run_dir.glob("step-*.pt"))[-self.settings.average :]]
-        load_weights(self.transformer, average_weights([part.weights for part in parts]))
+        paths = sorted(self.run_dir.glob("step-*.pt"))[-self.settings.average :]
+        load_weights(self.transformer, average_weights([load_checkpoint(path).weights for path in paths]))
         scores = self._dev_scores()
-        self.report(f"mean of {len(parts)} checkpoints: " + ", ".join(f"{k} {v:.4g}" for k, v in scores.items()))
-        facts = {**self._facts(), "averaged_checkpoints": len(parts), "dev": scores}
+        self.report(f"mean of {len(paths)} checkpoints: " + ", ".join(f"{k} {v:.4g}" for k, v in scores.items()))
+        facts = {**self._facts(), "averaged_checkpoints": len(paths), "dev": scores}
         path = self.run_dir / AVERAGED
         save_checkpoint(self._checkpoint(facts, {}), path)
         return path

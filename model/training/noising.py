@@ -68,10 +68,10 @@ def replace_names(
     Returns:
         The pair with other names, or None if the sides contain no names, or not the same names equally often.
     """
-    found = [[key(name) for name in names.findall(side)] for side in pair]
-    if not found[0] or sorted(found[0]) != sorted(found[1]):
+    keys = [[key(name) for name in names.findall(side)] for side in pair]
+    if not keys[0] or sorted(keys[0]) != sorted(keys[1]):
         return None
-    new_names = draw_names(list(dict.fromkeys(found[0])))
+    new_names = draw_names(list(dict.fromkeys(keys[0])))
     source, target = (names.sub(lambda match: new_names[key(match[0])], side) for side in pair)
     return source, target
 

@@ -1,4 +1,4 @@
-"""Items made ahead of their use, by a thread or a process of their own."""
+"""Items that a thread or a process makes ahead of their use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from model.errors import WorkersFailed
 Item = TypeVar("Item")
 _P = ParamSpec("_P")
 
-_AHEAD = 32
-"""Items of a process that wait for their use. An item is an update's batches, and planning the next piece of an epoch
-takes seconds."""
+_NUM_AHEAD = 32
+"""Size of the queue of items from a process: the batches of 32 updates, because planning a piece takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,15 @@ def prefetch(items: Generator[Item], number: int = 4) -> Generator[Iterator[Item
 
     Args:
         items: Makes the items; closed at the end of the context.
-        number: The number of items that may wait.
+        number: Size of the queue.
     """
-    waiting: queue.Queue[Item | _Ended] = queue.Queue(number)
+    items_ahead: queue.Queue[Item | _Ended] = queue.Queue(number)
     stopped = threading.Event()
 
     def put(item: Item | _Ended) -> None:
         while not stopped.is_set():
             with contextlib.suppress(queue.Full):
-                waiting.put(item, timeout=0.1)
+                items_ahead.put(item, timeout=0.1)
                 return
 
     def make() -> None:
@@ -60,7 +59,7 @@ def prefetch(items: Generator[Item], number: int = 4) -> Generator[Iterator[Item
         put(_Ended(error))
 
     def take() -> Iterator[Item]:
-        while not isinstance(item := waiting.get(), _Ended):
+        while not isinstance(item := items_ahead.get(), _Ended):
             yield item
         if item.error is not None:
             raise item.error
@@ -78,9 +77,9 @@ def prefetch(items: Generator[Item], number: int = 4) -> Generator[Iterator[Item
 def prefetch_in_process(
     make: Callable[_P, Generator[Item]], *args: _P.args, **kwargs: _P.kwargs
 ) -> Generator[Iterator[Item]]:
-    """The items of a generator, made by a process beside this one, which the interpreter's lock does not slow down.
+    """The items of a generator, made by a process beside this one, so that Python's lock does not slow down either.
 
-    The process ignores SIGINT and SIGTERM, which reach whole process groups: this process decides when it ends.
+    The process ignores SIGINT and SIGTERM, which are sent to whole process groups: this process ends it.
 
     Args:
         make: A generator function of a module.
@@ -112,11 +111,11 @@ def prefetch_in_process(
                 return
             yield item
 
-    with contextlib.closing(receiver), prefetch(receive(), _AHEAD) as items:
+    with contextlib.closing(receiver), prefetch(receive(), _NUM_AHEAD) as items:
         try:
             yield items
         finally:
-            process.kill()  # ends receive() too, which may be waiting for an item
+            process.kill()  # ends receive() too, which may wait for an item
             process.join()
 
 
@@ -126,11 +125,11 @@ def _send(
     """Send the items of a generator; the work of the process."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(BrokenPipeError):  # the process that trains is gone
+    with contextlib.suppress(BrokenPipeError):  # the training process has ended
         error: Exception | None = None
         try:
             for item in make(*args, **kwargs):
-                # Not Connection.send: torch would pass tensors through shared memory.
+                # Not Connection.send, with which torch would pass tensors through shared memory.
                 sender.send_bytes(pickle.dumps(item))
         except BrokenPipeError:
             raise

@@ -51,7 +51,7 @@ class Prepared:
         test: Held-out pairs for the final score.
         left_out: The other pairs.
         num_lines: Lines of the files.
-        num_repaired: Lines of which a character was changed or removed.
+        num_repaired: Lines in which a character was changed or removed.
         num_split: Lines that were split into several pairs.
         length_ratio: Characters of the second language for each character of the first.
     """
@@ -146,17 +146,17 @@ def prepare_text(
     """
     work = _Preparation(languages)
     items = progress(raw, "clean", len(raw))
-    lines = [(number, pair) for number, one in enumerate(items, start=1) if (pair := work.decode(number, one))]
+    lines = [(number, pair) for number, item in enumerate(items, start=1) if (pair := work.decode(number, item))]
     work.check_encoding(len(raw))
     length_ratio = _length_ratio([pair for _, pair in lines])
-    kept = [pair for number, line in lines for pair in work.usable_pairs(number, line, length_ratio)]
-    if len(kept) < MIN_PAIRS:
+    usable = [pair for number, line in lines for pair in work.usable_pairs(number, line, length_ratio)]
+    if len(usable) < MIN_PAIRS:
         raise DataError(
-            f"{len(kept)} pairs are left of {len(raw)} lines, too few to train on; {MIN_PAIRS} are needed. Left out: "
+            f"{len(usable)} pairs are left of {len(raw)} lines, too few to train on; {MIN_PAIRS} are needed. Left out: "
             + "; ".join(f"{count}: {reason.value}" for reason, count in work.counts().most_common())
         )
-    wanted = default_held_out(len(kept)) if held_out is None else held_out
-    train, dev, test = _hold_out(kept, wanted)
+    num_held_out = default_held_out(len(usable)) if held_out is None else held_out
+    train, dev, test = _hold_out(usable, num_held_out)
     return Prepared(train, dev, test, work.left_out, len(raw), work.num_repaired, work.num_split, length_ratio)
 
 
@@ -174,12 +174,12 @@ class _Preparation:
     left_out: list[LeftOut] = field(default_factory=list)
     num_repaired: int = 0
     num_split: int = 0
-    _seen: set[Pair] = field(default_factory=set)
+    _pairs: set[Pair] = field(default_factory=set)
     _repetitions: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
 
     def counts(self) -> Counter[Reason]:
         """Pairs left out, by reason."""
-        return Counter(one.reason for one in self.left_out)
+        return Counter(entry.reason for entry in self.left_out)
 
     def decode(self, number: int, raw: RawPair) -> Pair | None:
         """The cleaned sides of a line, or None if it is left out."""
@@ -207,7 +207,7 @@ class _Preparation:
         Raises:
             DataError: Too many lines are not UTF-8.
         """
-        lines = [one.line for one in self.left_out if one.reason is Reason.NOT_UTF8]
+        lines = [entry.line for entry in self.left_out if entry.reason is Reason.NOT_UTF8]
         if len(lines) > _MAX_NOT_UTF8 * num_lines:
             raise DataError(f"{len(lines)} of {num_lines} lines are not UTF-8, line {lines[0]} first. {HOW_TO_CONVERT}")
 
@@ -224,14 +224,14 @@ class _Preparation:
 
     def _repetition(self, pair: Pair) -> Reason | None:
         """Why a pair without fault adds nothing to the earlier ones; counts it if it does."""
-        if pair in self._seen:
+        if pair in self._pairs:
             return Reason.DUPLICATE
         counted = [(counts, bare_words(side)) for counts, side in zip(self._repetitions, pair, strict=True)]
         if any(counts[side] >= MAX_REPETITIONS for counts, side in counted):
             return Reason.REPEATED
         for counts, side in counted:
             counts[side] += 1
-        self._seen.add(pair)
+        self._pairs.add(pair)
         return None
 
     def _leave_out(self, number: int, reason: Reason, pair: Pair) -> None:

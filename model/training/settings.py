@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from model.configuration import Count, Flag, NonNegative, Requirement, Share, Text, configuration, from_mapping
 from model.errors import ConfigError
@@ -33,7 +33,7 @@ class CorpusSettings:
         path: Path without language ending: ``train/tatoeba`` means ``train/tatoeba.en.xz`` and
             ``train/tatoeba.de.xz`` (or ``.gz``, or plain), relative to the data folder.
         detokenise: Whether to remove the spaces around punctuation that a tokeniser added.
-        whole_sentences_only: Whether to leave out pairs of which one side starts with a lower-case letter.
+        whole_sentences_only: Whether to leave out pairs with a side that starts with a lower-case letter.
         sentences: Maximum number of pairs, sampled at random, the same ones every time; all by default.
         direction: The only direction it is used for, such as ``en-de``; by default all directions of the run. The
             source side of back-translated text is synthetic, so it is used for one direction.
@@ -67,72 +67,28 @@ class CorpusSettings:
         return source, target
 
 
-@configuration("A generated corpus")
-class GeneratedCorpus:
-    """A generated parallel corpus: random words and their translations.
-
-    Args:
-        generate: The translation of a word: ``reversal`` reverses its letters.
-        words: Number of words, all different.
-        letters: Minimum and maximum length of a word.
-        alphabet: The letters, drawn with equal probability.
-        seed: Seed of the random numbers.
-    """
-
-    generate: Literal["reversal"]
-    words: Count = 50000
-    letters: Annotated[tuple[Count, Count], Requirement("a list of the shortest and the longest length of a word")] = (
-        10,
-        20,
-    )
-    alphabet: str = "abcdefghijklmnopqrstuvwxyz"
-    seed: NonNegative = 1
-
-    @model_validator(mode="after")
-    def _check_words(self) -> Self:
-        if len(set(self.alphabet)) < max(2, len(self.alphabet)):
-            raise ValueError(f"alphabet is {self.alphabet!r}; it must be two or more different letters.")
-        shortest, longest = self.letters
-        if shortest > longest:
-            raise ValueError(f"letters is {list(self.letters)}; the shortest word comes first.")
-        # Words are drawn until enough are different. If nearly all possible words were needed, this would not end.
-        possible = sum(len(self.alphabet) ** length for length in range(shortest, longest + 1))
-        if self.words > possible // 2:
-            raise ValueError(
-                f"words is {self.words}, but there are only {possible} of this kind; ask for half at most."
-            )
-        return self
-
-
-def _as_mapping(corpus: Any) -> Any:
+def _corpus_as_mapping(corpus: Any) -> Any:
     """Convert a corpus given by its path alone to a mapping."""
     return {"path": corpus} if isinstance(corpus, str) else corpus
 
 
-def _kind_of_corpus(corpus: Any) -> str:
-    is_generated = "generate" in corpus if isinstance(corpus, dict) else isinstance(corpus, GeneratedCorpus)
-    return "generated" if is_generated else "read"
-
-
-def _kind_of_dev(dev: Any) -> str:
-    if isinstance(dev, str):
-        return "path"
-    return "paths" if isinstance(dev, (list, tuple)) else "generated"
+def _dev_as_list(dev: Any) -> Any:
+    """Convert a single held-out corpus to a list."""
+    return [dev] if isinstance(dev, str) else dev
 
 
 Corpus = Annotated[
-    Annotated[CorpusSettings, Tag("read"), Requirement("a path without language ending, or a mapping")]
-    | Annotated[GeneratedCorpus, Tag("generated")],
-    Discriminator(_kind_of_corpus),
-    BeforeValidator(_as_mapping),
+    CorpusSettings,
+    BeforeValidator(_corpus_as_mapping),
+    Requirement("a path without language ending, or a mapping"),
 ]
 """A training corpus."""
 
 Dev = Annotated[
-    Annotated[Text, Tag("path")]
-    | Annotated[tuple[Text, ...], Field(min_length=1), Tag("paths"), Requirement("a list of at least one path")]
-    | Annotated[GeneratedCorpus, Tag("generated"), Requirement("text, a list of paths, or a mapping with generate")],
-    Discriminator(_kind_of_dev),
+    tuple[Text, ...],
+    Field(min_length=1),
+    BeforeValidator(_dev_as_list),
+    Requirement("a path, or a list of at least one path"),
 ]
 """Held-out corpora, on which checkpoints are selected."""
 
@@ -145,9 +101,8 @@ class TrainingSettings:
         name: Name of the model in manifests and responses.
         languages: The two languages of the corpora; the model learns the directions in ``pairs``.
         pairs: Directions such as ``en-de``; both by default.
-        train: Training corpora; a corpus with ``generate`` is generated (:class:`GeneratedCorpus`).
-        dev: Held-out corpus on which checkpoints are selected, or a list of them, one for each kind of text. A
-            generated corpus contains no sentence of ``train``.
+        train: Training corpora.
+        dev: Held-out corpus on which checkpoints are selected, or a list of them, one for each kind of text.
         dev_sentences: Number of sentences of each ``dev`` corpus to score at each evaluation and in each direction,
             evenly spaced over the corpus.
         vocab_size: Size of the SentencePiece vocabulary, shared by the languages.
@@ -260,7 +215,7 @@ class TrainingSettings:
         if len(set(self.pairs)) < len(self.pairs):
             raise ValueError(f"pairs is {list(self.pairs)}; name each direction once.")
         for corpus in self.train:
-            if isinstance(corpus, CorpusSettings) and corpus.direction not in (None, *self.pairs):
+            if corpus.direction not in (None, *self.pairs):
                 raise ValueError(
                     f"direction of {corpus.path} is {corpus.direction!r}; with these pairs it can be "
                     f"{', '.join(self.pairs)}."

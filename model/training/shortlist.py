@@ -7,12 +7,15 @@ expectation-maximisation. The markers and the end token, which all sources conta
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from model.artifacts.manifest import Manifest
+from model.configuration import Count, NonNegative, configuration
 from model.decoding.shortlist import Shortlist
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
@@ -27,7 +30,7 @@ Links = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 _LINKS_AT_ONCE = 4_000_000
 
 
-@dataclass(frozen=True)
+@configuration("The shortlist")
 class ShortlistSettings:
     """Settings for learning a shortlist.
 
@@ -42,18 +45,11 @@ class ShortlistSettings:
         ConfigError: A value is out of bounds.
     """
 
-    per_token: int = 100
-    min_probability: float = 1e-4
-    frequent: int = 500
-    iterations: int = 5
-    max_links: int = 60_000_000
-
-    def __post_init__(self) -> None:
-        for name, low in (("per_token", 1), ("frequent", 0), ("iterations", 1), ("max_links", 1)):
-            if getattr(self, name) < low:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {low}.")
-        if not 0.0 <= self.min_probability < 1.0:
-            raise ConfigError(f"min_probability is {self.min_probability}; it must be at least 0 and below 1.")
+    per_token: Count = 100
+    min_probability: Annotated[float, Field(strict=True, ge=0, lt=1)] = 1e-4
+    frequent: NonNegative = 500
+    iterations: Count = 5
+    max_links: Count = 60_000_000
 
 
 def learn_for_model(
@@ -61,7 +57,7 @@ def learn_for_model(
     tokenizer: Tokenizer,
     pairs: Sequence[Pair],
     languages: tuple[str, str],
-    settings: ShortlistSettings = ShortlistSettings(),
+    settings: ShortlistSettings = ShortlistSettings(),  # noqa: B008  (frozen)
     progress: Progress = no_progress,
 ) -> Shortlist:
     """Learn a shortlist for a model from text, for all its directions between two languages.
@@ -91,10 +87,12 @@ def learn_for_model(
         for source, target in directions:
             texts = (first, second) if (source, target) == languages else (second, first)
             encoded.append((tokenizer.encode(texts[0], target, source), tokenizer.encode_target(texts[1])))
-    seen = sorted({token for _, target in encoded for token in target})
-    pieces = tokenizer.target_pieces(seen)
-    # With single letters every word can be spelled, for example an inflected name.
-    letters = [token for token, piece in zip(seen, pieces, strict=True) if len(piece.removeprefix(WORD_START)) <= 1]
+    target_ids = sorted({token for _, target in encoded for token in target})
+    pieces = tokenizer.target_pieces(target_ids)
+    # Single letters can spell every word, for example an inflected name.
+    letters = [
+        token for token, piece in zip(target_ids, pieces, strict=True) if len(piece.removeprefix(WORD_START)) <= 1
+    ]
     config = ModelConfig.from_dict(manifest.architecture)
     shortlist = learn_shortlist(
         encoded,
@@ -103,7 +101,7 @@ def learn_for_model(
         end_id=tokenizer.end_id,
         never=manifest.policy.suppressed_ids(tokenizer.never_generated),
         always=letters,
-        shared=config.source_vocab_size == config.target_vocab_size and tokenizer.pieces(seen) == pieces,
+        shared=config.source_vocab_size == config.target_vocab_size and tokenizer.pieces(target_ids) == pieces,
         settings=settings,
         progress=progress,
     )
@@ -122,7 +120,7 @@ def learn_shortlist(
     never: Collection[int] = (),
     always: Collection[int] = (),
     shared: bool = False,
-    settings: ShortlistSettings = ShortlistSettings(),
+    settings: ShortlistSettings = ShortlistSettings(),  # noqa: B008  (frozen)
     progress: Progress = no_progress,
 ) -> Shortlist:
     """Learn a shortlist.
@@ -146,26 +144,21 @@ def learn_shortlist(
     if not pairs:
         raise DataError("There are no sentence pairs to learn a shortlist from.")
     counts = np.bincount(np.concatenate([np.asarray(target, np.int32) for _, target in pairs]))
-    kept: list[tuple[Sequence[int], Sequence[int]]] = []
-    num_links = 0
-    for pair in pairs:
-        num_links += len(pair[0]) * len(pair[1])
-        if num_links > settings.max_links and kept:
-            break
-        kept.append(pair)
-    sources, targets, shares = translation_shares(kept, target_vocab_size, settings.iterations, progress)
+    num_links = np.cumsum([len(source) * len(target) for source, target in pairs])
+    pairs = pairs[: max(1, int(np.searchsorted(num_links, settings.max_links, side="right")))]
+    sources, targets, shares = translation_shares(pairs, target_vocab_size, settings.iterations, progress)
 
-    wanted = np.ones(target_vocab_size, dtype=bool)
-    wanted[[*never, end_id]] = False
-    frequent = [int(token) for token in np.argsort(-counts, kind="stable") if counts[token] and wanted[token]]
-    everywhere = {token for token in (*frequent[: settings.frequent], *always) if wanted[token]} | {end_id}
-    wanted[list(everywhere)] = False
+    eligible = np.ones(target_vocab_size, dtype=bool)
+    eligible[[*never, end_id]] = False
+    frequent = [int(token) for token in np.argsort(-counts, kind="stable") if counts[token] and eligible[token]]
+    everywhere = {token for token in (*frequent[: settings.frequent], *always) if eligible[token]} | {end_id}
+    eligible[list(everywhere)] = False
 
     likely = (shares >= settings.min_probability) & _among_largest(sources, shares, settings.per_token)
-    likely &= wanted[targets]
+    likely &= eligible[targets]
     keys = sources[likely].astype(np.int64) * target_vocab_size + targets[likely]
     if shared:
-        copied = np.flatnonzero(wanted)
+        copied = np.flatnonzero(eligible)
         keys = np.concatenate([keys, copied * target_vocab_size + copied])
     keys = np.unique(keys)
     lengths = np.bincount(keys // target_vocab_size, minlength=source_vocab_size)
@@ -173,7 +166,7 @@ def learn_shortlist(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
         (keys % target_vocab_size).astype(np.int32),
         np.array(sorted(everywhere), dtype=np.int32),
-        {"sentence_pairs": len(kept), "always": len(everywhere), **asdict(settings)},
+        {"sentence_pairs": len(pairs), "always": len(everywhere), **asdict(settings)},
     )
 
 
@@ -226,5 +219,5 @@ def _among_largest(
     begins = np.cumsum(lengths) - lengths
     ranks = np.empty(len(sources), np.int64)
     ranks[order] = np.arange(len(sources)) - begins[sources[order]]
-    found: npt.NDArray[np.bool_] = ranks < number
-    return found
+    among: npt.NDArray[np.bool_] = ranks < number
+    return among

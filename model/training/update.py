@@ -121,7 +121,7 @@ class _BatchLoss(nn.Module):
         with torch.autocast(device.type, dtype) if dtype else contextlib.nullcontext():
             hidden = self.transformer.hidden(source, target[:, :-1])
         rows = hidden.view(num_passes, correct.size(0), hidden.size(-1))  # (P, B * T, C)
-        if (indices := batch.places) is not None:
+        if (indices := batch.predicted_positions) is not None:
             # Computed on the host with the batch: reading their number from the device would wait for the device.
             indices = indices.to(device, non_blocking=True)
             rows, correct = rows.index_select(1, indices), correct.index_select(0, indices)

@@ -90,14 +90,14 @@ class WordLexicon:
         """
         # Corpora stand one behind the other, and not all of them may be looked at.
         pairs = random.Random(1).sample(pairs, len(pairs))
-        sides = [[[found[0].lower() for found in _WORD.finditer(side)] for side in pair] for pair in pairs]
+        sides = [[[match[0].lower() for match in _WORD.finditer(side)] for side in pair] for pair in pairs]
         vocabularies = [_vocabulary([side[which] for side in sides]) for which in (0, 1)]
         encoded: list[tuple[list[int], list[int]]] = []
         num_links = 0
         for first, second in sides:
             ids = [
-                [known[word] for word in side if word in known]
-                for known, side in zip(vocabularies, (first, second), strict=True)
+                [vocabulary[word] for word in side if word in vocabulary]
+                for vocabulary, side in zip(vocabularies, (first, second), strict=True)
             ]
             num_links += (len(ids[0]) + 1) * len(ids[1])
             if num_links > _MAX_LINKS:
@@ -107,7 +107,7 @@ class WordLexicon:
         return cls(
             _table(encoded, vocabularies[0], vocabularies[1], iterations),
             _table([(second, first) for first, second in encoded], vocabularies[1], vocabularies[0], iterations),
-            [word for known in vocabularies for word in list(known)[:_NUM_FREQUENT]],
+            [word for vocabulary in vocabularies for word in list(vocabulary)[:_NUM_FREQUENT]],
         )
 
     @classmethod
@@ -121,8 +121,8 @@ class WordLexicon:
             ArtifactError: The file cannot be read.
         """
         try:
-            kept = json.loads(gzip.decompress(path.read_bytes()))
-            return cls(kept["forward"], kept["backward"], kept["frequent"])
+            stored = json.loads(gzip.decompress(path.read_bytes()))
+            return cls(stored["forward"], stored["backward"], stored["frequent"])
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"The word lexicon {path} cannot be read: {error}.") from error
 
@@ -156,14 +156,14 @@ class WordLexicon:
             second: Its translation.
         """
         words = [list(_WORD.finditer(side)) for side in (first, second)]
-        lower = [[found[0].lower() for found in side] for side in words]
+        lower = [[match[0].lower() for match in side] for side in words]
         positions: dict[str, list[int]] = {}
         for j, other in enumerate(lower[1]):
             positions.setdefault(other, []).append(j)
         scores: dict[tuple[int, int], float] = {}
-        for i, one in enumerate(lower[0]):
-            for other in {one, *self.forward.get(one, ())} & positions.keys():
-                worth = self._score(one, other)
+        for i, word in enumerate(lower[0]):
+            for other in {word, *self.forward.get(word, ())} & positions.keys():
+                worth = self._score(word, other)
                 for j in positions[other]:
                     distance = abs(i / len(lower[0]) - j / len(lower[1]))
                     scores[i, j] = worth * (1.0 - _DISTANCE_PENALTY * distance)
@@ -191,18 +191,18 @@ class WordLexicon:
     @cached_property
     def _by_ending(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """The words of both languages by their last letters."""
-        found: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
-        for known, table in zip(found, (self.forward, self.backward), strict=True):
+        counterparts: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
+        for words, table in zip(counterparts, (self.forward, self.backward), strict=True):
             for word in sorted(table):
                 if len(word) > _ENDING and word.isalpha() and word not in self.frequent:
-                    known.setdefault(word[-_ENDING:], []).append(word)
-        return found
+                    words.setdefault(word[-_ENDING:], []).append(word)
+        return counterparts
 
-    def _score(self, one: str, other: str) -> float:
+    def _score(self, first: str, second: str) -> float:
         """How well two words fit, wherever they stand: the geometric mean of both directions' probabilities."""
-        if one == other and (len(one) > 3 or one.isdigit()):
+        if first == second and (len(first) > 3 or first.isdigit()):
             return 1.0
-        return math.sqrt(self.forward.get(one, {}).get(other, 0.0) * self.backward.get(other, {}).get(one, 0.0))
+        return math.sqrt(self.forward.get(first, {}).get(second, 0.0) * self.backward.get(second, {}).get(first, 0.0))
 
 
 def _vocabulary(sentences: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -222,7 +222,7 @@ def _table(
     with_empty_word = [([0, *source], target) for source, target in encoded]
     rows, columns, shares = translation_shares(with_empty_word, len(targets) + 1, iterations)
     keep = shares >= _KEPT_SHARE
-    words = [["", *known] for known in (sources, targets)]
+    words = [["", *vocabulary] for vocabulary in (sources, targets)]
     table: dict[str, dict[str, float]] = {}
     for row, column, share in zip(rows[keep].tolist(), columns[keep].tolist(), shares[keep].tolist(), strict=True):
         if row:

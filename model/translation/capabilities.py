@@ -1,10 +1,9 @@
-"""The options that a model supports."""
+"""The options that a model supports by its training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from model.errors import UnsupportedFormality
 from model.languages import plain_code
@@ -15,12 +14,12 @@ _FORMS_OF_ADDRESS = ("de",)
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The options that a model was trained to support; by default none.
+    """The options that a model supports by its training; none by default.
 
     Args:
         placeholders: Number of placeholder symbols that it copies to their positions in the translation.
-        formality: Target languages in which it supports a form of address.
-        glossary: Whether it reads the translations of terms, and inflects them.
+        formality: Target languages in which it supports the option ``formality``.
+        glossary: Whether it supports glossary terms in the source, and inflects them.
     """
 
     placeholders: int = 0
@@ -57,16 +56,3 @@ class Capabilities:
         """
         if formality is not None and plain_code(target) not in self.formality:
             raise UnsupportedFormality(formality, target, self.formality)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, ready for JSON."""
-        return {**asdict(self), "formality": list(self.formality)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Capabilities:
-        """Read the result of :meth:`to_dict`; absent fields have their defaults, unknown ones are ignored."""
-        return cls(
-            placeholders=int(values.get("placeholders", 0)),
-            formality=tuple(str(language) for language in values.get("formality", ())),
-            glossary=bool(values.get("glossary", False)),
-        )

@@ -11,24 +11,20 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
 from torch import Tensor
 
-from model.errors import ArtifactError
 from model.text.symbols import Span
 
 _WORD = re.compile(r"\S+")
 
 _DECIMALS = 4
 
-_FEATURES = {
-    "mean_probability",
-    "log_prob_per_character",
-    "log_source_characters",
-    "log_length_ratio",
-    "mean_gain",
-}
+Feature = Literal[
+    "mean_probability", "log_prob_per_character", "log_source_characters", "log_length_ratio", "mean_gain"
+]
+"""What a calibrated score is computed from."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +77,19 @@ class Evidence:
     num_source_characters: int
     num_target_characters: int
 
-    def features(self) -> dict[str, float]:
-        """The features of a calibrated score, by name."""
+    def features(self) -> dict[Feature, float]:
+        """The features by name."""
         # Lengths are counted from 1, as an empty translation has its end token.
         source, target = self.num_source_characters + 1, self.num_target_characters + 1
-        features = {
+        features: dict[Feature, float] = {
             "mean_probability": float(self.log_probs.exp().mean()) if len(self.log_probs) else 0.0,
             "log_prob_per_character": float(self.log_probs.sum()) / target,
             "log_source_characters": math.log(source),
             "log_length_ratio": math.log(target / source),
         }
         if self.gains is not None:
-            finite = self.gains[self.gains.isfinite()]
-            features["mean_gain"] = float(finite.mean()) if len(finite) else 0.0
+            gains = self.gains[self.gains.isfinite()]
+            features["mean_gain"] = float(gains.mean()) if len(gains) else 0.0
         return features
 
 
@@ -108,7 +104,7 @@ class Calibration:
     """
 
     intercept: float = 0.0
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[Feature, float] = field(default_factory=dict)
     coverage_bound: float = 0.0
 
     def sentence_score(self, evidence: Evidence) -> float:
@@ -132,32 +128,6 @@ class Calibration:
         weights = [max(1, len(item.log_probs)) for item in evidence]
         total = sum(weight * self.sentence_score(item) for weight, item in zip(weights, evidence, strict=True))
         return round(total / sum(weights), _DECIMALS)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, ready for JSON."""
-        return {
-            "intercept": self.intercept,
-            "weights": dict(self.weights),
-            "coverage_bound": self.coverage_bound,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
-        """Read the result of :meth:`to_dict`; other keys are ignored, and an empty mapping means no calibration.
-
-        Raises:
-            ArtifactError: A feature is unknown, or a value is not a number.
-        """
-        try:
-            weights = {str(name): float(weight) for name, weight in values.get("weights", {}).items()}
-            calibration = cls(float(values.get("intercept", 0.0)), weights, float(values.get("coverage_bound", 0.0)))
-        except (AttributeError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"The manifest's confidence is damaged ({error}); calibrate the model again."
-            ) from error
-        if unknown := weights.keys() - _FEATURES:
-            raise ArtifactError(f"The manifest's confidence has the unknown feature {min(unknown)!r}; upgrade Verso.")
-        return calibration
 
 
 UNCALIBRATED = Calibration()

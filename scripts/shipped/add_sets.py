@@ -46,10 +46,10 @@ def everyday_pairs(path: Path) -> list[Pair]:
     ]
 
 
-def remaining(pairs: Iterable[Pair], held: Iterable[Pair]) -> list[Pair]:
-    """The complete pairs, each once, of which no side of more than three words is held out."""
-    whole = [(first.strip(), second.strip()) for first, second in pairs]
-    return unseen(dict.fromkeys(pair for pair in whole if all(pair)), held, MIN_WORDS_CLEARED)
+def remaining(pairs: Iterable[Pair], held_out: Iterable[Pair]) -> list[Pair]:
+    """The complete pairs, each once, without those with a held-out side of more than three words."""
+    stripped = [(first.strip(), second.strip()) for first, second in pairs]
+    return unseen(dict.fromkeys(pair for pair in stripped if all(pair)), held_out, MIN_WORDS_CLEARED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,19 +66,19 @@ def run(arguments: argparse.Namespace) -> int:
     own, out = arguments.own, arguments.out
     for name in names(own / "dev"):
         write_parallel(out / "dev" / name, LANGUAGES, read_parallel(own / "dev" / name, LANGUAGES))
-    held = everyday_pairs(EVERYDAY)
+    held_out = everyday_pairs(EVERYDAY)
     for base in [
         *(out / "dev" / path.name.removesuffix(f".{LANGUAGES[0]}") for path in (out / "dev").glob(f"*.{LANGUAGES[0]}")),
         *(arguments.data / "eval" / name for name in names(arguments.data / "eval")),
     ]:
-        held += read_parallel(base, LANGUAGES)
+        held_out += read_parallel(base, LANGUAGES)
     bases = [arguments.data / "train" / name for name in OTHERS]
     bases += [own / part / name for part in ("written", "translated") for name in names(own / part)]
     for base in with_progress(bases, "adding", len(bases), "sets"):
         pairs = read_parallel(base, LANGUAGES)
-        kept = remaining(pairs, held)
-        write_parallel(out / "mix" / base.name, LANGUAGES, kept)
-        print(f"mix/{base.name:<22}{len(kept):>9,} pairs, {len(pairs) - len(kept):,} left out")
+        usable = remaining(pairs, held_out)
+        write_parallel(out / "mix" / base.name, LANGUAGES, usable)
+        print(f"mix/{base.name:<22}{len(usable):>9,} pairs, {len(pairs) - len(usable):,} left out")
     return 0
 
 

@@ -4,8 +4,8 @@
 translations. A configuration uses such a corpus in the direction de-en only, so that no model learns to write what a
 model wrote, and with a tag (Caswell et al. 2019, arXiv:1906.06442): {direction: de-en, tag: <bt>}.
 
-Interrupted, the same command goes on: the folder raw/ beside the corpus has all finished translations, in files whose
-names contain a digest of the model and the text.
+The same command resumes an interrupted run: the folder raw/ beside the corpus has all finished translations, in files
+whose names contain a digest of the model and the text.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def translate_lines(translator: Translator, lines: Sequence[str], direction: tup
             sink.writelines(translation.text.replace("\n", " ").encode() + b"\n" for translation in translations)
             sink.flush()
             bar.update(len(chunk))
-    # Not read_lines, which refuses a text of which all lines are empty.
+    # Not read_lines, which refuses a text with empty lines only.
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
@@ -84,18 +84,18 @@ def plausible_pairs(
         Pairs (natural, synthetic), and how many were left out for each reason.
     """
     left_out: Counter[Reason] = Counter()
-    kept: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for sentence, translation in zip(natural, synthetic, strict=True):
         reason = fault(sentence, translation)
         if reason is None and bare_words(sentence) in held_out:
             reason = Reason.HELD_OUT
-        if reason is None and sentence in kept:
+        if reason is None and sentence in pairs:
             reason = Reason.REPEATED
         if reason is None:
-            kept[sentence] = translation
+            pairs[sentence] = translation
         else:
             left_out[reason] += 1
-    return list(kept.items()), left_out
+    return list(pairs.items()), left_out
 
 
 def held_out_words(folder: Path) -> set[str]:
@@ -131,7 +131,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--held-out", type=Path, required=True, metavar="DIR", help="development sets; their sentences are left out"
     )
-    parser.add_argument("--sentences", type=int, metavar="N", help="only so many, sampled at random, always the same")
+    parser.add_argument(
+        "--sentences", type=int, metavar="N", help="the largest number of lines; a random sample, always the same"
+    )
     parser.add_argument(
         "--round-trip",
         type=float,

@@ -37,7 +37,7 @@ def pair_scores(bundle: Bundle, pairs: Sequence[Pair], languages: tuple[str, str
     """
     forward = mean_log_probs(bundle, pairs, languages)
     backward = mean_log_probs(bundle, [(second, first) for first, second in pairs], languages[::-1])
-    return [(one + other) / 2 for one, other in zip(forward, backward, strict=True)]
+    return [(first + second) / 2 for first, second in zip(forward, backward, strict=True)]
 
 
 def mean_log_probs(bundle: Bundle, pairs: Sequence[Pair], direction: tuple[str, str]) -> list[float]:
@@ -56,7 +56,7 @@ def mean_log_probs(bundle: Bundle, pairs: Sequence[Pair], direction: tuple[str, 
     means = [0.0] * len(pairs)
     # None: no bar if standard error is not a terminal.
     with tqdm(desc=f"{source}-{target}", total=len(pairs), unit=" pairs", disable=None, dynamic_ncols=True) as bar:
-        for chosen in _batches([(len(one), len(other)) for one, other in zip(sources, targets, strict=True)]):
+        for chosen in _batches([(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]):
             logits = partial(
                 logits_by_torch,
                 bundle.module,
@@ -65,14 +65,14 @@ def mean_log_probs(bundle: Bundle, pairs: Sequence[Pair], direction: tuple[str, 
                 vocab_size=int(manifest.architecture["target_vocab_size"]),
                 sentences_at_once=len(chosen),
             )
-            found = target_log_probs(
+            token_log_probs = target_log_probs(
                 logits,
                 tokenizer.start_id,
                 [sources[index] for index in chosen],
                 [targets[index] for index in chosen],
                 forced_ids,
             )
-            for index, log_probs in zip(chosen, found, strict=True):
+            for index, log_probs in zip(chosen, token_log_probs, strict=True):
                 means[index] = float(log_probs.mean())
             bar.update(len(chosen))
     return means

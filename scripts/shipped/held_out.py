@@ -60,8 +60,8 @@ def read_corpus(base: Path, *, tokenised: bool) -> list[Pair]:
     pairs = [(first.strip(), second.strip()) for first, second in read_parallel(base, LANGUAGES)]
     if not tokenised:
         return pairs
-    whole = [pair for pair in pairs if not any(side[:1].islower() for side in pair)]
-    return [(detokenise(first), detokenise(second)) for first, second in whole]
+    sentences = [pair for pair in pairs if not any(side[:1].islower() for side in pair)]
+    return [(detokenise(first), detokenise(second)) for first, second in sentences]
 
 
 def choose(pairs: Sequence[Pair], number: int) -> list[Pair]:
@@ -77,10 +77,12 @@ def choose(pairs: Sequence[Pair], number: int) -> list[Pair]:
         if len(chosen) == number:
             break
         words = (bare_words(pair[0]), bare_words(pair[1]))
-        if not _tests_something(words) or any(side in seen for side, seen in zip(words, sides, strict=True)):
+        if not _tests_something(words) or any(
+            side in words_of_side for side, words_of_side in zip(words, sides, strict=True)
+        ):
             continue
-        for side, seen in zip(words, sides, strict=True):
-            seen.add(side)
+        for side, words_of_side in zip(words, sides, strict=True):
+            words_of_side.add(side)
         chosen.append(pair)
     return chosen
 
@@ -111,10 +113,10 @@ def hold_out(
         kind: [pair for name, number in parts.items() for pair in choose(corpora[name], number)]
         for kind, parts in kinds.items()
     }
-    held = [pair for pairs in dev.values() for pair in pairs]
-    whole = set(held)
+    held_out = [pair for pairs in dev.values() for pair in pairs]
+    held_out_pairs = set(held_out)
     return dev, {
-        name: unseen([pair for pair in pairs if pair not in whole], held, MIN_WORDS_CLEARED)
+        name: unseen([pair for pair in pairs if pair not in held_out_pairs], held_out, MIN_WORDS_CLEARED)
         for name, pairs in corpora.items()
     }
 
@@ -131,8 +133,8 @@ def check(folder: Path, checksums: Path) -> None:
         raise DataError(f"The checksums {checksums} cannot be read: {error}.") from error
     # The folder may hold other development sets, which later steps of a recipe add.
     written = expected.keys() | {f"{kind}.{language}" for kind in KINDS for language in LANGUAGES}
-    found = {name: file_digest(folder / name) for name in written if (folder / name).is_file()}
-    wrong = sorted(name for name in written if expected.get(name) != found.get(name))
+    digests = {name: file_digest(folder / name) for name in written if (folder / name).is_file()}
+    wrong = sorted(name for name in written if expected.get(name) != digests.get(name))
     if wrong:
         raise DataError(
             f"{', '.join(wrong)} in {folder} are not the development sets of {checksums}: the corpora have changed. "

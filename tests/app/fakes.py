@@ -20,6 +20,7 @@ from app.serving.detection import Detection, LanguageDetector
 from model.artifacts.bundle import Bundle
 from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.manifest import Manifest
+from model.attention import Attention
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import LOOP_REPEATS
 from model.decoding.sentence import DecodingRequest, Finished
@@ -31,7 +32,7 @@ from model.translation.confidence import Evidence
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translation.results import AttendedSentence
-from model.translator import Attention, Translator
+from model.translator import Translator
 
 GATE_S = 30.0
 """Maximal time a step waits for its gate, so that a test that never opens it fails instead of hanging."""

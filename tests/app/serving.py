@@ -22,6 +22,7 @@ from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult
 from app.settings import Settings
 from model.artifacts.manifest import Manifest
+from model.attention import Attention
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.text.glossary import Glossary
@@ -30,7 +31,6 @@ from model.translation.options import TranslationOptions
 from model.translation.results import SpanUse
 from model.translation.search_trace import WrittenCandidate, WrittenSearch
 from model.translation.terms import TermUse
-from model.translator import Attention
 from tests.app.fakes import FakeBundles
 
 MANIFEST = Manifest(

@@ -21,6 +21,7 @@ from app.errors import (
 from app.serving.model_choice import NO_LANGUAGE
 from model.errors import InvalidMarkup, UnsupportedFormality, UnsupportedPair
 from model.languages import LanguagePairs
+from model.translation.capabilities import Capabilities
 from tests.app.deepl_requests import ask, message, texts, translate
 from tests.app.serving import MANIFEST, RoteModel, RoteService, RoteTranslation, client_of, rote_app
 
@@ -251,7 +252,7 @@ async def test_source_languages_have_no_regions_and_no_formality(client: httpx.A
 async def test_target_languages_have_regions_and_formality(
     client: httpx.AsyncClient, service: RoteService, monkeypatch: pytest.MonkeyPatch, sent: dict[str, Any]
 ) -> None:
-    formal = RoteModel(replace(MANIFEST, capabilities={"formality": ["de"]}))
+    formal = RoteModel(replace(MANIFEST, capabilities=Capabilities(formality=("de",))))
     monkeypatch.setattr(RoteService, "models", property(lambda _: [formal]))
     response = await ask(client, path="/v2/languages", **sent)
     assert response.json() == [

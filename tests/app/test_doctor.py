@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +26,6 @@ from app.commands.diagnosis.report import Check, as_json, as_text, can_serve, gu
 from app.commands.main import main
 from app.settings import Settings
 from model.artifacts.bundle import read_manifest
-from model.decoding.backend import Backend
 from model.decoding.native import library, packed
 from model.errors import DeviceError
 from tests.app.fakes import FakeTranslator
@@ -377,14 +376,11 @@ class OnGpu(FakeTranslator):
 
     def __init__(self, error: Exception | None = None, graphs: int | None = 0) -> None:
         super().__init__()
+        self.device = "cuda"
         kept = SimpleNamespace(num_kept=graphs or 0, why_off=None if graphs is not None else "the check failed")
         self.backend = cast(Backend, SimpleNamespace(graphs=kept))
         self.warmed: list[list[int]] = []
         self.error = error
-
-    @property
-    def device(self) -> str:
-        return "cuda"
 
     def warm_up(self, widths: Sequence[int]) -> None:
         self.warmed.append(list(widths))

@@ -55,8 +55,8 @@ class ToyBundles:
 def _quick_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the simulated GPU, little is captured before the service is ready: a capture takes it long."""
     if request.node.get_closest_marker("simulated"):
-        monkeypatch.setattr("model.translator._SLOT_LENGTHS", (16,))
-        monkeypatch.setattr("model.translator.check_graphs", lambda *args: None)
+        monkeypatch.setattr("model.token_translator._SLOT_LENGTHS", (16,))
+        monkeypatch.setattr("model.token_translator.check_graphs", lambda *args: None)
         monkeypatch.setattr(SlotBackend, "warm_up_batches", (1,))
 
 

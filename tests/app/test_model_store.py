@@ -139,11 +139,8 @@ class OnGpu(FakeTranslator):
 
     def __init__(self, manifest: Manifest = MANIFEST) -> None:
         super().__init__(manifest=manifest)
+        self.device = "cuda:0"
         self.done: list[str] = []
-
-    @property
-    def device(self) -> str:
-        return "cuda:0"
 
     def note(self, what: str) -> None:
         assert threading.current_thread().name == "verso-engine", what

@@ -23,13 +23,13 @@ from app.serving.service import TranslationService
 from app.serving.text_job import TranslateResult
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from model.attention import Attention
 from model.errors import ArtifactError, DecodingError, InputError, InvalidMarkup, SeveralSentences, UnsupportedPair
 from model.network.heads import AttentionHead
 from model.translation.confidence import NOTHING_TRANSLATED
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translation.results import AttendedSentence
-from model.translator import Attention
 from tests.app.fakes import BUDGET, MANIFEST, SHAPED, FakeBundles, FakeTranslator, WordDetector, held_translator
 from tests.app.observed import ObservedService, is_stopping, num_waiting_calls, service_threads
 from tests.waiting import eventually

@@ -328,10 +328,10 @@ def test_sampled_segmentation_adds_no_padding() -> None:
 
 def test_positions_are_those_of_the_tokens_to_predict() -> None:
     batch = Batch(torch.tensor([[5, END_ID]] * 2), torch.tensor([[START_ID, 7, END_ID], [START_ID, END_ID, PAD_ID]]))
-    assert batch.places is not None
-    assert batch.places.tolist() == [0, 1, 2]
+    assert batch.predicted_positions is not None
+    assert batch.predicted_positions.tolist() == [0, 1, 2]
     assert batch.num_target_tokens == 3
-    assert Batch(batch.source[:1], batch.target[:1]).places is None
+    assert Batch(batch.source[:1], batch.target[:1]).predicted_positions is None
 
 
 def test_items_made_ahead_are_unchanged() -> None:

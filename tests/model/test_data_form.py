@@ -269,7 +269,7 @@ def test_a_manifest_that_contradicts_itself_is_refused(data: Path, tmp_path: Pat
         ({"decoding": {"forbidden": [-1]}}, r"\(-1,\) may not come"),
         ({"decoding": {"length_penalty": "long"}}, "manifest is wrong"),
         ({"capabilities": {"placeholders": 10**9}}, "1000000000 placeholders"),
-        ({"confidence": {"weights": 1}}, "confidence is damaged"),
+        ({"confidence": {"weights": 1}}, "confidence is wrong"),
         ({"pairs": [["en", "xx"]]}, "no token for the language 'xx'"),
         ({"pairs": []}, "names no pair of languages"),
     ):

@@ -98,7 +98,7 @@ def test_every_configuration_is_valid(num_pairs: int, hardware: Hardware, hours:
     settings = TrainingSettings.from_dict(yaml.safe_load(text))
     assert settings.model_config(settings.vocab_size).d_model == fitting.shape.model["d_model"]
     assert settings.max_steps == 20 * settings.evaluate_every
-    assert settings.train[0].length_ratio == 0.31  # type: ignore[union-attr]
+    assert settings.train[0].length_ratio == 0.31
     # Every setting has its reason as a comment above it.
     lines = text.splitlines()
     for key in fitting.settings:

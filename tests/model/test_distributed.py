@@ -19,8 +19,9 @@ from model.artifacts.checkpoint import load_checkpoint
 from model.errors import DeviceError
 from model.training.augmentation import Augmentation
 from model.training.distributed import ALONE, Processes, join_processes
-from model.training.loop import AVERAGED, LAST, train
+from model.training.loop import AVERAGED, train
 from model.training.progress import CURVE
+from model.training.run_setup import LAST
 from model.training.settings import TrainingSettings
 from model.training.update_batches import Position, update_batches
 from tests.model.test_batches import maker

@@ -28,6 +28,7 @@ from model.training.loop import train
 from model.training.settings import CorpusSettings, TrainingSettings
 from model.translation.options import TranslationOptions
 from model.translator import Translator
+from scripts.reversal import main as write_words
 
 pytestmark = pytest.mark.thorough
 
@@ -74,6 +75,8 @@ def learned(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of the scaled-down preset, trained on first use."""
     if preset not in _learned:
         folder = tmp_path_factory.mktemp(preset)
+        short = ["--words", "20000", "--held-out", "500", "--letters", "3", "6", "--alphabet", "abcdefgh"]
+        assert write_words([str(folder), *short]) == 0
         _learned[preset] = train(scaled_down(preset), folder, folder / "run", show_progress=False, report=quiet)
     return _learned[preset]
 
@@ -119,7 +122,7 @@ def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:
     for language, letters in (("qfw", "abc"), ("qrv", "xyzvw")):
         (tmp_path / f"text.{language}").write_text("".join(f"{letters}{letters[k % 3]}\n" for k in range(6)))
     path = train(
-        replace(config, train=(CorpusSettings("text"),), dev="text"),
+        replace(config, train=(CorpusSettings("text"),), dev=("text",)),
         tmp_path,
         tmp_path / "run",
         show_progress=False,

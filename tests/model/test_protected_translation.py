@@ -73,7 +73,7 @@ def told_model(characters: str = "", *, ends: bool = False) -> Translator:
         licence="none",
         fold_capitals=True,
         retry_loops=True,
-        capabilities=Capabilities(16, ("de",), True).to_dict(),
+        capabilities=Capabilities(16, ("de",), True),
     )
     module = Transformer(config, tokenizer.pad_id).eval()
     if ends:

@@ -26,7 +26,8 @@ from model.training.controls import Controls
 from model.training.corpus import read_parallel, spread
 from model.training.evaluation import dev_scores
 from model.training.initial import fine_tuning_config, load_initial, with_vocabulary
-from model.training.loop import LEXICON, train
+from model.training.loop import train
+from model.training.run_setup import LEXICON
 from model.training.settings import CorpusSettings, TrainingSettings
 from tests.toy import CONFIG, WORDS, write_corpus, write_toy
 

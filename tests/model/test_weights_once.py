@@ -87,7 +87,7 @@ def test_attention_and_confidence_are_those_of_the_loaded_network_in_both_forms(
         found = everything_of_torch(translator)
         assert network.in_memory
         loaded = Translator(load_bundle(path))
-        loaded.bundle.network.leave_memory(lambda path=path: load_bundle(path).module)
+        loaded.bundle.network.free(lambda path=path: load_bundle(path).module)
         assert found == everything_of_torch(loaded)
 
 
@@ -143,7 +143,7 @@ def test_a_network_leaves_memory_when_it_was_not_used_for_some_time() -> None:
     now = 10 * KEPT_S
     network.tidy()
     assert network.get() is first, "it cannot be made again, so it stays"
-    network.leave_memory(make)
+    network.free(make)
     assert not network.in_memory
     assert network.get() is network.get() is made[0]
     now += KEPT_S / 2
@@ -165,5 +165,5 @@ def test_a_network_that_is_just_being_made_is_not_waited_for() -> None:
         network.tidy()  # as another thread would, while this one has the lock
         return first
 
-    network.leave_memory(make)
+    network.free(make)
     assert network.get() is first

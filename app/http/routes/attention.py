@@ -33,7 +33,7 @@ from model.network.heads import AttentionHead, AttentionKind
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.translator import Attention
+    from model.attention import Attention
 
 JSON = "application/json"
 NPZ = "application/x-npz"

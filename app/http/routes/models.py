@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from fastapi import APIRouter, Request
 
 from app.errors import NotReady
@@ -12,7 +14,6 @@ from app.http.schemas.models import MODELS_ANSWER, CapabilitiesBody, LimitsBody,
 from app.http.state import service_of, settings_of
 from app.models.registry import ServedModel
 from app.settings import Settings
-from model.translation.capabilities import Capabilities
 
 router = APIRouter(tags=["translation"], route_class=json_route(needs(None)))
 
@@ -55,7 +56,7 @@ def model_body(model: ServedModel, settings: Settings) -> ModelBody:
             max_source_tokens=manifest.max_source_tokens,
             max_target_tokens=manifest.max_target_tokens,
         ),
-        capabilities=CapabilitiesBody.model_validate(Capabilities.from_dict(manifest.capabilities).to_dict()),
+        capabilities=CapabilitiesBody.model_validate(asdict(manifest.capabilities)),
         decoding=manifest.policy.to_dict(),
         licence=manifest.licence,
         attribution=list(manifest.attribution),

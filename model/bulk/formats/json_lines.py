@@ -14,7 +14,7 @@ from model.bulk.rows import Columns, SourceRow, TranslatedRow
 from model.errors import DataError
 
 _LINES_TO_CHECK = 100
-"""Lines at the beginning of which one has to have the text's field."""
+"""Number of first lines among which one must have the field of the text."""
 
 
 class JsonLines:

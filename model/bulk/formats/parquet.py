@@ -13,7 +13,7 @@ from model.errors import DataError
 
 _ROWS_AT_ONCE = 1_024
 _ROWS_IN_A_GROUP = 10_000
-"""Rows that are held in memory until they are written."""
+"""Rows that are kept in memory until they are written."""
 
 
 class Parquet:
@@ -63,10 +63,10 @@ class Parquet:
         num_bytes, num_done = path.stat().st_size, 0
         with pq.ParquetWriter(out, schema, compression=_compression(metadata)) as sink:
             for batch in _batches(path, _ROWS_IN_A_GROUP):
-                done = list(islice(rows, batch.num_rows))
-                if len(done) < batch.num_rows:
+                batch_rows = list(islice(rows, batch.num_rows))
+                if len(batch_rows) < batch.num_rows:
                     raise changed(path)
-                new = [pa.array(values, schema.field(name).type) for name, values in _added(columns, done)]
+                new = [pa.array(values, schema.field(name).type) for name, values in _added(columns, batch_rows)]
                 sink.write_batch(pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema))
                 num_done += batch.num_rows
                 yield num_bytes * num_done // metadata.num_rows

@@ -54,7 +54,7 @@ def test_two_files_with_one_output_are_refused(tmp_path: Path) -> None:
         ("in/missing.txt", "There is no file or folder"),
         ("in/*.nothing", "No file fits the pattern"),
         ("empty", "holds no file"),
-        ("in/notes.md", r"ending of .*notes\.md says no format; known are \.parquet.*--file-type"),
+        ("in/notes.md", r"ending of .*notes\.md names no format; known are \.parquet.*--file-type"),
     ],
 )
 def test_what_is_not_there_is_named(tmp_path: Path, given: str, reason: str) -> None:

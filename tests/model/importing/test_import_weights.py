@@ -327,7 +327,7 @@ def test_decoding_rules_are_read_from_config_json_of_older_checkpoints(copy: Cal
     assert decoding["force_end"] is True
     assert list(decoding["forbidden"]) == [7, 164]
     assert manifest.tokenizer["start_id"] == 164
-    assert "note: bad_words_ids of more than one token are not taken over" in notes
+    assert "note: bad_words_ids of more than one token are not imported" in notes
 
 
 def test_generation_config_json_overrides_config_json(copy: Callable[[str], Path]) -> None:

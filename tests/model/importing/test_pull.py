@@ -225,7 +225,7 @@ def test_an_interrupted_download_continues_where_it_ended(
     monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 1000)
     hub.add(NAME, checkpoint)
     hub.cuts["model.safetensors"] = [50_000, 0]
-    with pytest.raises(HubUnreachable, match=r"what was downloaded .* is kept, so that another start continues"):
+    with pytest.raises(HubUnreachable, match=r"what was downloaded .* is kept, and the next attempt continues there"):
         pull()
     hub.asked.clear()
     pull()
@@ -250,7 +250,9 @@ def test_a_lost_connection_does_not_end_a_pull(
 def test_a_damaged_file_is_refused_and_downloaded_again(hub: FakeHub, checkpoint: Path, pull: Pulls, file: str) -> None:
     hub.add(NAME, checkpoint)
     hub.damaged.add(file)
-    with pytest.raises(ArtifactError, match=rf"^{file} was damaged on the way: its SHA.* It was deleted") as refused:
+    with pytest.raises(
+        ArtifactError, match=rf"^{file} was damaged during the download: its SHA.* It was deleted"
+    ) as refused:
         pull()
     assert "\n" not in str(refused.value)
     hub.damaged.clear()
@@ -334,7 +336,7 @@ def test_a_cache_that_cannot_be_written_serves_what_it_holds(
     assert pull() == bundle
     hub.repositories[NAME].branches["v1"] = commit
     assert pull(f"{NAME}@v1") == bundle
-    assert pull.said == [f"note: that {NAME}@v1 is {commit[:12]} cannot be kept: Read-only file system"]
+    assert pull.said == [f"note: the commit of {NAME}@v1, {commit[:12]}, cannot be recorded: Read-only file system"]
     hub.add(NAME, checkpoint)
     with pytest.raises(ArtifactError, match="cannot be written: mount it writable"):
         pull()

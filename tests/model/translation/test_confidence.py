@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from model.translation.confidence import (
     Calibration,
     Confidence,
     Evidence,
+    Feature,
     word_confidences,
     word_gains,
 )
@@ -240,7 +241,7 @@ def test_punctuation_alone_is_never_uncovered() -> None:
 
 def test_a_calibrated_score_is_the_logistic_function_of_the_features() -> None:
     evidence = made_of([math.log(0.5), math.log(0.25)], [math.inf, 2.0, 4.0, math.inf])
-    features = {
+    features: dict[Feature, float] = {
         "mean_probability": 0.375,
         "log_prob_per_character": math.log(0.125) / 13,
         "log_source_characters": math.log(11),
@@ -263,21 +264,21 @@ def test_a_calibration_in_the_manifest_is_used(bundle: Bundle) -> None:
     assert translate(certain, TEXT)[1].score == pytest.approx(1 / (1 + math.exp(-2.0)), abs=1e-4)
 
 
-def test_a_calibration_round_trips_through_the_manifest() -> None:
+def test_a_calibration_round_trips_through_the_manifest(bundle: Bundle) -> None:
     calibration = Calibration(0.5, {"mean_gain": 1.0, "mean_probability": -2.0}, -0.25)
-    assert Calibration.from_dict(calibration.to_dict()) == calibration
-    assert Calibration.from_dict({}) == UNCALIBRATED
+    assert replace(bundle.manifest, confidence=asdict(calibration)).calibration == calibration
+    assert replace(bundle.manifest, confidence={}).calibration == UNCALIBRATED
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("confidence", "fault"),
     [
-        ({"weights": {"beauty": 1.0}}, "unknown feature 'beauty'; upgrade Verso"),
-        ({"weights": [1.0]}, "damaged"),
-        ({"weights": {"mean_gain": "much"}}, "damaged"),
-        ({"intercept": None}, "damaged"),
+        ({"weights": {"beauty": 1.0}}, "wrong: weights.beauty.*; upgrade Verso"),
+        ({"weights": [1.0]}, "wrong: weights"),
+        ({"weights": {"mean_gain": "much"}}, "wrong: weights.mean_gain"),
+        ({"intercept": None}, "wrong: intercept"),
     ],
 )
-def test_a_calibration_that_cannot_be_read_is_refused(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(ArtifactError, match=said):
-        Calibration.from_dict(values)
+def test_a_calibration_that_cannot_be_read_is_refused(confidence: dict[str, Any], fault: str, bundle: Bundle) -> None:
+    with pytest.raises(ArtifactError, match=f"confidence is {fault}"):
+        _ = replace(bundle.manifest, confidence=confidence).calibration

@@ -25,7 +25,6 @@ from app.http.compat.deepl.parameters import LanguagesParameters
 from app.http.compat.deepl.protocol import answer, state_of
 from app.http.state import service_of
 from model.languages import LanguagePairs, english_name, plain_code, standard_code
-from model.translation.capabilities import Capabilities
 
 router = APIRouter(route_class=AdmittedRoute)
 
@@ -116,11 +115,7 @@ def _plain_pairs(pairs: LanguagePairs) -> list[DeepLPair]:
 
 
 def _languages_with_formality(request: Request) -> set[str]:
-    return {
-        language
-        for model in service_of(request).models
-        for language in Capabilities.from_dict(model.manifest.capabilities).formality
-    }
+    return {language for model in service_of(request).models for language in model.manifest.capabilities.formality}
 
 
 def _targets(code: str) -> Mapping[str, str]:
