@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -26,6 +26,7 @@ from app.commands.diagnosis.report import Check, as_json, as_text, can_serve, gu
 from app.commands.main import main
 from app.settings import Settings
 from model.artifacts.bundle import read_manifest
+from model.decoding.backend import Backend
 from model.decoding.native import library, packed
 from model.errors import DeviceError
 from tests.app.fakes import FakeTranslator
