@@ -36,25 +36,22 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S, 400 * 86_400.0, -400 * 86_400.0])
-def test_requests_do_not_notice_that_the_time_of_day_is_set(jump_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_do_not_notice_that_the_time_of_day_is_set(jump_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = held_translator()
     today = time.time
 
-    async def test() -> None:
-        app = create_app(Settings(**BUDGET, address_requests_per_minute=3), FakeBundles(translator))
-        async with app.router.lifespan_context(app), client_of(app) as client:
-            await app.state.service.wait_loaded()
-            running = asyncio.create_task(client.post("/translate", json=REQUEST))
-            while not translator.stepping.is_set():
-                await asyncio.sleep(0.002)
-            monkeypatch.setattr(time, "time", lambda: today() + jump_s)
-            translator.step_gate.set()
-            assert (await running).json()["translations"][0]["text"] == "WORD"
-            statuses = [(await client.post("/translate", json=REQUEST)).status_code for _ in range(3)]
-            assert statuses == [200, 200, 429], "three a minute, whatever the time of day"
-            assert (await client.get("/livez")).status_code == 200
-
-    run(test)
+    app = create_app(Settings(**BUDGET, address_requests_per_minute=3), FakeBundles(translator))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        await app.state.service.wait_loaded()
+        running = asyncio.create_task(client.post("/translate", json=REQUEST))
+        while not translator.stepping.is_set():
+            await asyncio.sleep(0.002)
+        monkeypatch.setattr(time, "time", lambda: today() + jump_s)
+        translator.step_gate.set()
+        assert (await running).json()["translations"][0]["text"] == "WORD"
+        statuses = [(await client.post("/translate", json=REQUEST)).status_code for _ in range(3)]
+        assert statuses == [200, 200, 429], "three a minute, whatever the time of day"
+        assert (await client.get("/livez")).status_code == 200
 
 
 def test_a_request_during_which_the_machine_was_suspended_is_given_up_and_the_next_one_answered(

@@ -99,39 +99,33 @@ def run(test: Callable[[], Any]) -> None:
     asyncio.run(bounded())
 
 
-def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     Gpu(monkeypatch)
     monkeypatch.setattr("app.serving.service._WATCH_S", 0.01)
     request = {"source": "en", "target": "de"}
 
-    async def test() -> None:
-        app = create_app(Settings(**BUDGET), FakeBundles(FakeTranslator()))
-        async with app.router.lifespan_context(app), client_of(app) as client:
-            service = app.state.service
-            await service.wait_loaded()
-            assert (await client.get("/livez")).status_code == 200
-            refused = await client.post("/translate", json={"text": "illegal", **request})
-            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-            await service.engine_given_up()
-            assert service.state == "failed"
-            assert (await client.get("/readyz")).status_code == (await client.get("/livez")).status_code == 503
-            again = await client.post("/translate", json={"text": "good", **request})
-            assert again.status_code == 503
-
-    run(test)
+    app = create_app(Settings(**BUDGET), FakeBundles(FakeTranslator()))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        service = app.state.service
+        await service.wait_loaded()
+        assert (await client.get("/livez")).status_code == 200
+        refused = await client.post("/translate", json={"text": "illegal", **request})
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        await service.engine_given_up()
+        assert service.state == "failed"
+        assert (await client.get("/readyz")).status_code == (await client.get("/livez")).status_code == 503
+        again = await client.post("/translate", json={"text": "good", **request})
+        assert again.status_code == 503
 
 
-def test_a_gpu_that_fails_in_the_probe_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gpu_that_fails_in_the_probe_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Gpu(monkeypatch)
     monkeypatch.setattr("app.engine.capacity.measure_speed", lambda *_: gpu.fail())
 
-    async def test() -> None:
-        app = create_app(Settings(), FakeBundles(FakeTranslator(manifest=SHAPED)))
-        async with app.router.lifespan_context(app), client_of(app) as client:
-            service = app.state.service
-            await service.wait_loaded()
-            await service.engine_given_up()
-            assert service.state == "failed"
-            assert (await client.get("/livez")).status_code == 503
-
-    run(test)
+    app = create_app(Settings(), FakeBundles(FakeTranslator(manifest=SHAPED)))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        service = app.state.service
+        await service.wait_loaded()
+        await service.engine_given_up()
+        assert service.state == "failed"
+        assert (await client.get("/livez")).status_code == 503
