@@ -27,7 +27,7 @@ from benchmarks.tables import percentile
 from benchmarks.targets import MEASURES, judge, median_ratio, targets_for, verdicts_table
 from benchmarks.traffic import LONG_TOKENS, SHORT_TOKENS, arrivals
 from benchmarks.training import SHAPES as TRAINING_SHAPES
-from benchmarks.training import TorchTranslator, contenders, ratios
+from benchmarks.training import TorchTranslator, contenders
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.pretrained import PRETRAINED
 from model.network.config import ModelConfig
@@ -156,18 +156,6 @@ def test_torchs_loop_trains_the_same_model() -> None:
     source = torch.tensor([[5, 6, 7, 3], [8, 3, PAD_ID, PAD_ID]])
     target = torch.tensor([[2, 9, 10, 11], [2, 12, 13, 14]])
     torch.testing.assert_close(theirs(source, target), ours(source, target), atol=1e-5, rtol=1e-5)
-
-
-def test_verso_is_compared_with_the_best_of_torchs_loops_in_each_round() -> None:
-    rates = {"Verso float32": [10.0, 12.0, 9.0]}
-    rates |= {"torch.nn.Transformer float32": [5.0, 4.0, 3.0]}
-    rates |= {"torch.nn.Transformer float32, own dropout": [4.0, 6.0, 2.0]}
-    loops = {name: {"rounds": {"tokens_per_s": values}} for name, values in rates.items()}
-    assert ratios(loops, "float32", "tokens_per_s") == {
-        "torch.nn.Transformer float32": 3.0,
-        "torch.nn.Transformer float32, own dropout": 2.5,
-        "the best of them": 2.0,
-    }
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -164,20 +164,6 @@ def test_withdrawing_a_finished_sentence_changes_nothing() -> None:
         assert engine.is_idle
 
 
-def test_a_sentence_that_breaks_the_model_fails_alone() -> None:
-    translator = FakeTranslator()
-    inbox = Inbox()
-    with engine_of(translator) as engine:
-        engine.ask([ids("good"), ids("boom"), ids("fine")], GREEDY, inbox.deliver)
-        found = inbox.take(3)
-        assert text_of(found[0]) == "good"
-        assert isinstance(found[1], InferenceFailed)
-        assert text_of(found[2]) == "fine"
-        until(lambda: engine.is_idle)
-        engine.ask([ids("again")], GREEDY, inbox.deliver)
-        assert text_of(inbox.take(1)[0]) == "again"
-
-
 def test_a_sentence_without_a_hypothesis_fails_alone() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:

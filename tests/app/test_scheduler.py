@@ -338,28 +338,6 @@ def test_withdrawn_sentences_leave_the_queue() -> None:
     assert queue.withdraw({second.key}) == []
 
 
-def test_the_waiting_time_of_a_sentence_is_recorded() -> None:
-    clock = Clock()
-    queue = scheduler(clock)
-    one = sentence()
-    queue.admit([one])
-    clock.now += 3
-    take_all(queue)
-    assert one.started_at - one.arrived_at == 3
-
-
-def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> None:
-    clock = Clock()
-    queue = scheduler(clock)
-    assert queue.retry_after_s() == 1.0
-    queue.admit([sentence() for _ in range(900)])
-    slow = queue.retry_after_s()
-    for _ in range(50):
-        clock.now += 1
-        queue.finished(decoded(200))
-    assert 1.0 <= queue.retry_after_s() < slow <= 60.0
-
-
 @pytest.mark.parametrize(("rate", "expected_s"), [(10, 45), (30, 15), (90, 5)])
 @pytest.mark.parametrize("interval_s", [0.5, 1.0, 5.0])
 def test_retry_after_is_the_time_for_half_of_the_queue_at_the_measured_rate(
@@ -412,39 +390,11 @@ def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
     assert queue.retry_after_s() == 60.0
 
 
-def test_finishing_twice_within_one_clock_tick_is_allowed() -> None:
-    queue = scheduler(Clock())
-    for _ in range(3):
-        queue.finished(decoded(1))
-    assert queue.retry_after_s() == 1.0
-
-
-def test_a_refused_request_changes_nothing() -> None:
-    queue = scheduler(Clock(), max_waiting=2)
-    first = sentence()
-    queue.admit([first])
-    refused = [sentence(), sentence()]
-    with pytest.raises(QueueFull):
-        queue.admit(refused)
-    assert queue.withdraw({one.key for one in refused}) == []
-    assert take_all(queue) == [first]
-
-
 def test_a_request_without_sentences_is_always_admitted() -> None:
     queue = scheduler(Clock(), max_waiting=1)
     queue.admit([sentence()])
     queue.admit([])
     assert queue.num_waiting == 1
-
-
-def test_two_documents_alternate() -> None:
-    clock = Clock()
-    queue = scheduler(clock, max_rows=4)
-    first, second = [sentence() for _ in range(6)], [sentence() for _ in range(6)]
-    queue.admit(first)
-    queue.admit(second)
-    taken = take_all(queue)
-    assert taken == [first[0], second[0], first[1], second[1]]
 
 
 def test_rows_are_bounded_by_width_times_sentences() -> None:
@@ -496,15 +446,6 @@ def test_withdrawing_the_head_unblocks_the_others() -> None:
     assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == []
     queue.withdraw({wide.key})
     assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow]
-
-
-def test_clearing_returns_all_sentences_in_order() -> None:
-    queue = scheduler(Clock())
-    both = [sentence(), sentence()]
-    queue.admit(both)
-    assert queue.clear() == both
-    assert queue.num_waiting == 0
-    assert queue.clear() == []
 
 
 def test_a_target_is_never_longer_than_the_model_allows() -> None:
@@ -566,35 +507,6 @@ def test_every_admitted_sentence_is_taken_withdrawn_or_waiting(
         assert queue.num_waiting <= queue.max_waiting
     waiting = [one.key for one in queue.clear()]
     assert sorted([*waiting, *withdrawn, *(one.key for one in taken)]) == sorted(admitted)
-
-
-@given(
-    requests=st.lists(
-        st.lists(st.tuples(st.integers(1, 40), st.sampled_from([1, 2, 4])), min_size=1, max_size=8), max_size=10
-    ),
-    steps=st.lists(st.floats(0, 1), max_size=20),
-)
-@settings(max_examples=50)
-def test_no_sentence_is_lost_or_taken_twice(requests: Sequence[list[tuple[int, int]]], steps: list[float]) -> None:
-    clock = Clock()
-    queue = scheduler(clock, max_tokens=200, max_rows=8)
-    admitted: set[int] = set()
-    for request in requests:
-        sentences = [sentence(length, width) for length, width in request]
-        queue.admit(sentences)
-        admitted |= {one.key for one in sentences}
-    taken: list[int] = []
-    for step in [*steps, *[1.0] * (len(admitted) + 1)]:
-        clock.now += step
-        joined = take_all(queue)
-        assert len({one.width for one in joined}) <= 1
-        load = Load()
-        for one in joined:
-            load = load.with_one_more(one)
-        assert not joined or fits([load], queue.budget)
-        taken += [one.key for one in joined]
-    assert sorted(taken) == sorted(admitted)
-    assert queue.num_waiting == 0
 
 
 def test_one_request_never_has_all_rows_and_its_sentences_stay_in_order() -> None:
@@ -723,18 +635,6 @@ def test_the_work_of_a_turn_does_not_grow_with_the_sentences_that_do_not_fit(
     assert queue.take({(MODEL, 4): load}) == []
     assert looks <= MAX_PASSED_OVER
     assert queue.num_waiting == 4096
-
-
-def test_a_sentence_that_does_not_fit_keeps_its_place_and_joins_when_there_is_room() -> None:
-    clock = Clock()
-    queue = scheduler(clock, max_rows=8)
-    wide = [sentence(width=4) for _ in range(2 * MAX_PASSED_OVER)]
-    for one in wide:
-        queue.admit([one])
-        clock.now += 0.001
-    load = {(MODEL, 4): Load(2, 8, 5, 10)}
-    assert queue.take(load) == []
-    assert queue.take({(MODEL, 4): Load(1, 4, 5, 10)}) == wide[:1]
 
 
 def keys_of(sentences: Iterable[QueuedSentence]) -> list[int]:

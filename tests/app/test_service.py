@@ -260,27 +260,6 @@ async def test_more_sentences_than_the_queue_holds_are_refused_permanently() -> 
         assert texts_of(await ask(service, "a", "b")) == ["A", "B"]
 
 
-async def test_requests_are_refused_while_the_model_loads() -> None:
-    gate = threading.Event()
-    translator = FakeTranslator()
-
-    def load() -> FakeTranslator:
-        gate.wait(PATIENCE_S)
-        return translator
-
-    service = ObservedService(Settings(**BUDGET), FakeBundles(load))
-    await service.start()
-    assert (service.state, service.models) == ("loading", [])
-    with pytest.raises(NotReady, match="still loading"):
-        await ask(service, "x")
-    gate.set()
-    await service.wait_loaded()
-    assert service.state == "ready"
-    assert [model.name for model in service.models] == ["fake"]
-    assert texts_of(await ask(service, "x")) == ["X"]
-    await service.stop()
-
-
 async def test_a_failed_load_keeps_its_reason() -> None:
     error = ArtifactError("there is no bundle")
 
@@ -309,16 +288,6 @@ async def test_draining_finishes_running_requests_and_refuses_new_ones() -> None
         translator.step_gate.set()
         assert await draining
         assert texts_of(await running) == ["RUNNING"]
-
-
-async def test_draining_is_bounded_and_cancelled_requests_get_an_error() -> None:
-    translator = held_translator()
-    async with service_of(translator) as service:
-        running = asyncio.create_task(ask(service, "running"))
-        await eventually(lambda: translator.log.joins)
-        assert not await service.drain(0.05)
-        with pytest.raises(NotReady, match="shutting down"):
-            await running
 
 
 async def test_the_event_loop_is_free_while_the_model_works() -> None:
@@ -463,24 +432,6 @@ async def test_confidences_are_computed_on_the_engine_thread_and_only_if_asked_f
         assert without == plain.results
 
 
-async def test_a_long_text_gets_its_confidence_a_few_sentences_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = FakeTranslator()
-    calls: list[int] = []
-    confidence = translator.confidence
-
-    def noting(*arguments: Any) -> Any:
-        found = confidence(*arguments)
-        calls.append(len(found))
-        return found
-
-    monkeypatch.setattr(translator, "confidence", noting)
-    async with service_of(translator) as service:
-        (result,) = (await ask(service, "\n".join(["A word."] * 20), return_confidence=True)).results
-        assert calls == [16, 4]
-        assert not isinstance(result, Exception) and result.confidence is not None
-        assert len(result.confidence.words) == 40
-
-
 async def test_a_confidence_that_fails_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     confidence = translator.confidence
@@ -496,23 +447,6 @@ async def test_a_confidence_that_fails_fails_only_its_text(monkeypatch: pytest.M
         assert isinstance(outcome.results[0], InferenceFailed)
         good = outcome.results[1]
         assert not isinstance(good, Exception) and good.confidence is not None and good.alignment is not None
-        assert isinstance(outcome.results[2], DecodingError)
-
-
-async def test_a_known_error_of_an_alignment_fails_only_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = FakeTranslator()
-    align = translator.align
-
-    def refuse(sentences: Sequence[AttendedSentence]) -> Any:
-        if any(is_bad(one) for one in sentences):
-            raise DecodingError("NaN")
-        return align(sentences)
-
-    monkeypatch.setattr(translator, "align", refuse)
-    async with service_of(translator) as service:
-        outcome = await ask(service, "bad", "good", "nan", return_alignment=True)
-        assert isinstance(outcome.results[0], DecodingError)
-        assert texts_of(outcome)[1] == "GOOD"
         assert isinstance(outcome.results[2], DecodingError)
 
 
@@ -546,18 +480,6 @@ async def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.Monk
         assert texts_of(outcome)[1] == "GOOD"
 
 
-async def test_many_concurrent_requests_each_get_their_own_result() -> None:
-    async with service_of(FakeTranslator()) as service:
-        beam = TranslationOptions(beam_size=2, num_hypotheses=2)
-        asked = [f"text {'abcdefghij'[number % 10] * (number + 1)}" for number in range(40)]
-        outcomes = await asyncio.gather(
-            *(ask(service, text, options=beam if index % 3 else GREEDY) for index, text in enumerate(asked))
-        )
-        assert [texts_of(outcome) for outcome in outcomes] == [[text.upper()] for text in asked]
-        await eventually(lambda: is_idle(service))
-        assert counted(service, "finished") == len(asked)
-
-
 async def test_the_times_are_reported_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     now = [100.0]
@@ -576,24 +498,6 @@ async def test_the_times_are_reported_separately(monkeypatch: pytest.MonkeyPatch
     finally:
         await service.stop()
     assert (outcome.queue_ms, outcome.decode_ms, outcome.total_ms) == (0.0, 0.0, 5000.0)
-
-
-@pytest.mark.parametrize(("length", "thread"), [(20, "MainThread"), (2_000, "verso-prepare")])
-async def test_only_long_texts_are_split_on_another_thread(
-    length: int, thread: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    translator = FakeTranslator()
-    threads: list[str] = []
-    prepare = translator.prepare
-
-    def noting(text: str, source: str, target: str, options: TranslationOptions) -> Plan:
-        threads.append(threading.current_thread().name)
-        return prepare(text, source, target, options)
-
-    monkeypatch.setattr(translator, "prepare", noting)
-    async with service_of(translator) as service:
-        await ask(service, "x" * length)
-    assert [name.startswith(thread) for name in threads] == [True]
 
 
 async def test_a_request_cancelled_before_decoding_never_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -725,25 +629,6 @@ async def test_detection_leaves_out_texts_without_letters_and_is_refused_while_d
             await service.detect(["the cat"])
         with pytest.raises(NotReady):
             await service.language_pairs()
-
-
-async def test_a_cancelled_request_frees_its_part_of_the_queue() -> None:
-    translator = held_translator()
-    async with service_of(
-        translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
-    ) as service:
-        leaving = asyncio.create_task(ask(service, "a1", "a2", "a3"))
-        await eventually(lambda: translator.log.joins)
-        with pytest.raises(QueueFull) as refused:
-            await ask(service, "b1", "b2")
-        assert 1 <= (refused.value.retry_after_s or 0) <= 60
-        leaving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await leaving
-        coming = asyncio.create_task(ask(service, "b1", "b2", "b3"))
-        await eventually(lambda: service.engine.num_waiting == 3)
-        translator.step_gate.set()
-        assert texts_of(await coming) == ["B1", "B2", "B3"]
 
 
 async def test_interactive_callers_are_answered_before_bulk_callers() -> None:
@@ -1104,15 +989,3 @@ def test_more_threads_than_allowed_are_reduced_with_a_warning(
     assert used == [1, 2, 2]
     (warning,) = [record for record in caplog.records if "fewer threads" in record.message]
     assert warning.__dict__["fields"] == {"configured": 64, "used": 2}
-
-
-async def test_freed_memory_is_given_back_periodically_until_the_service_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    tidied: list[int] = []
-    monkeypatch.setattr("app.serving.service._TIDY_S", 0.01)
-    monkeypatch.setattr("app.serving.service.give_back_freed_memory", lambda: tidied.append(1))
-
-    async with service_of(FakeTranslator()):
-        await eventually(lambda: len(tidied) > 2)
-    number = len(tidied)
-    await asyncio.sleep(0.05)  # time in which a task that was not cancelled would run again
-    assert len(tidied) <= number + 1, "one call may have been running"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -129,26 +128,6 @@ def test_every_number_is_bounded_on_both_sides() -> None:
     assert {name for name in numbers if both.count(name) != 2} == set()
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
-@pytest.mark.parametrize("name", ["DEADLINE_S", "DRAIN_TIMEOUT_S"])
-def test_a_value_that_is_not_a_number_is_refused(name: str, value: str) -> None:
-    with pytest.raises(SettingsError, match=f"VERSO_{name} is '{value}'"):
-        load_settings({f"VERSO_{name}": value})
-
-
-def test_values_equal_to_the_bounds_are_allowed() -> None:
-    settings = load_settings(
-        {"VERSO_PORT": "0", "VERSO_MAX_BEAM_SIZE": "64", "VERSO_DRAIN_TIMEOUT_S": "0", "VERSO_DEADLINE_S": "86400"}
-    )
-    assert (settings.port, settings.max_beam_size, settings.drain_timeout_s) == (0, 64, 0.0)
-
-
-def test_defaults_obey_their_own_bounds() -> None:
-    defaults = {name: field.default for name, field in Settings.model_fields.items()}
-    assert Settings(**defaults) == Settings() == load_settings({})
-    assert all(math.isfinite(value) for value in defaults.values() if isinstance(value, float))
-
-
 def test_several_invalid_values_are_named_on_one_line() -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({"VERSO_PORT": "-1", "VERSO_MODEL": "x.pt", "VERSO_DEVICE": "gpu\nand more"})
@@ -159,20 +138,9 @@ def test_several_invalid_values_are_named_on_one_line() -> None:
     assert "VERSO_MODEL " not in line
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_an_empty_variable_counts_as_unset(name: str) -> None:
-    assert load_settings({f"VERSO_{name.upper()}": ""}) == Settings()
-
-
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:0", "cuda:15"])
 def test_device_names_of_torch_are_accepted(device: str) -> None:
     assert load_settings({"VERSO_DEVICE": device}).device == device
-
-
-@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CPU", "cpu "])
-def test_other_devices_are_refused(device: str) -> None:
-    with pytest.raises(SettingsError, match="VERSO_DEVICE"):
-        load_settings({"VERSO_DEVICE": device})
 
 
 @pytest.mark.parametrize(
@@ -193,16 +161,6 @@ def test_paths_and_digests_are_accepted() -> None:
     for wrong in ("ab" * 31, "zz" * 32):
         with pytest.raises(SettingsError, match="VERSO_MODEL_SHA256"):
             load_settings({"VERSO_MODEL_SHA256": wrong})
-
-
-@pytest.mark.parametrize("variable", ["VERSOPORT", "verso_port", "MY_VERSO_PORT", "PORT"])
-def test_variables_without_the_prefix_are_ignored(variable: str) -> None:
-    assert load_settings({variable: "not a port"}) == Settings()
-
-
-def test_relations_between_settings_hold_at_their_bounds() -> None:
-    settings = load_settings({"VERSO_MAX_HYPOTHESES": "4", "VERSO_MAX_BEAM_SIZE": "4", "VERSO_MAX_BATCH_ROWS": "4"})
-    assert settings.max_batch_rows == settings.max_beam_size == settings.max_hypotheses
 
 
 TOKEN = "a-secret-of-the-operator"

@@ -36,7 +36,9 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S, 400 * 86_400.0, -400 * 86_400.0])
-async def test_requests_do_not_notice_that_the_time_of_day_is_set(jump_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_do_not_notice_that_the_time_of_day_is_set(
+    jump_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     translator = held_translator()
     today = time.time
 

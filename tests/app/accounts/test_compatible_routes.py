@@ -197,16 +197,6 @@ async def test_libretranslate_says_whether_a_key_is_needed(
             assert (found["apiKeys"], found["keyRequired"]) == expected
 
 
-async def test_without_keys_the_protocols_take_any_key(service: RoteService) -> None:
-    with keyed_app(service) as app:
-        async with client_of(app) as client:
-            assert (await client.post("/v2/translate", json=DEEPL, headers=deepl_key("x"))).status_code == 200
-            found = (await client.get("/v2/usage", headers=deepl_key("y"))).json()
-            assert found == {"character_count": 5, "character_limit": 1_000_000_000_000}
-            assert (await client.post("/libretranslate/translate", json={**LIBRE, "api_key": "z"})).status_code == 200
-            assert (await client.post("/libretranslate/translate", json=LIBRE)).status_code == 200
-
-
 async def test_refusals_of_keys_are_documented(app: FastAPI) -> None:
     paths = app.openapi()["paths"]
     assert paths.keys() >= OPEN_PATHS

@@ -161,10 +161,3 @@ def test_a_file_of_a_later_release_is_refused(open_keys: OpenKeys, path: Path) -
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(SettingsError, match="later release"):
         open_keys(path)
-
-
-def test_the_file_is_written_ahead(open_keys: OpenKeys, path: Path) -> None:
-    open_keys(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    assert mode == "wal"

@@ -329,15 +329,6 @@ async def test_requests_of_an_address_are_limited_without_keys(service: RoteServ
             assert (await client.get("/livez")).status_code == 200
 
 
-async def test_wrong_keys_count_for_their_address(service: RoteService, path: Path) -> None:
-    with keyed_app(service, keys_db=path, address_requests_per_minute=2) as app:
-        async with client_at(app, "192.0.2.1") as client:
-            for _ in range(2):
-                check_problem(await client.get("/models", headers=bearer("wrong")), 401, "invalid_key")
-            check_problem(await client.get("/models", headers=bearer("wrong")), 429, "rate_limited")
-            assert (await client.get("/models", headers=bearer(make_key(path)))).status_code == 200
-
-
 @pytest.mark.parametrize(
     ("trusted", "peer", "forwarded", "counted"),
     [
