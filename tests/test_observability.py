@@ -113,26 +113,3 @@ def test_every_query_of_the_dashboard_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "queries.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}), encoding="utf-8")
     promtool("check", "rules", str(file))
-
-
-def test_the_panels_of_the_dashboard_are_distinct_and_do_not_overlap() -> None:
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(set(ids)) == len(ids)
-    titles = [panel["title"] for panel in DASHBOARD["panels"]]
-    assert len(set(titles)) == len(titles)
-    cells: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        assert place["x"] + place["w"] <= 24
-        covered = set(
-            itertools.product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"]))
-        )
-        assert not covered & cells, panel["title"]
-        cells |= covered
-
-
-def test_the_dashboard_names_no_data_source_of_its_author() -> None:
-    for panel in PANELS:
-        for part in (panel, *panel["targets"]):
-            assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "instance"]

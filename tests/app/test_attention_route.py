@@ -138,15 +138,6 @@ async def test_npz_holds_the_steps_as_arrays(client: httpx.AsyncClient) -> None:
         assert (str(found["steps_kind"]), int(found["steps_layer"]), int(found["steps_head"])) == ("cross", 1, 3)
 
 
-async def test_a_request_without_steps_computes_none_and_gets_none(
-    client: httpx.AsyncClient, service: RoteService
-) -> None:
-    plain, null = await ask(client), await ask(client, steps=None)
-    assert plain.content == null.content
-    assert "steps" not in plain.json()
-    assert [call["steps"] for call in service.calls] == [None, None]
-
-
 async def test_the_numbers_of_steps_count_towards_the_limit_of_json(client: httpx.AsyncClient) -> None:
     body: dict[str, Any] = {"text": "word " * 14, "layers": [0], "heads": [0]}  # 196 weights
     assert (await ask(client, **body)).status_code == 200
@@ -231,10 +222,6 @@ async def test_a_layer_head_or_kind_that_does_not_exist_is_named(
     (entry,) = response.json()["errors"]
     assert entry["field"] == field
     assert bound is None or entry["bound"] == bound
-
-
-async def test_layers_of_a_deep_encoder_may_be_more_than_those_of_the_decoder(client: httpx.AsyncClient) -> None:
-    assert (await ask(client, kinds=["encoder"], layers=[5])).json()["encoder"]["layers"] == [5]
 
 
 @pytest.mark.parametrize(

@@ -73,15 +73,6 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
     ]
 
 
-def test_no_bundle_is_loaded_with_more_threads_than_may_be_used(
-    tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("model.process.threads.available_threads", lambda proc: 2)
-    for asked in (1, None, 64):
-        BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=asked)).load_configured()
-    assert [call["num_threads"] for call in loaded] == [1, 2, 2]
-
-
 def test_every_bundle_of_a_folder_is_loaded_in_alphabetical_order(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     written = [write(tmp_path / f"{name}.pt", name) for name in ("b", "a", "c")]
     (tmp_path / "notes.txt").write_text("not a bundle")
@@ -226,16 +217,6 @@ def test_a_file_that_is_not_a_bundle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(ArtifactError, match="no bundle"):
         files(models=tmp_path).name_of("a.pt")
-
-
-def test_the_native_decoder_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
-    files(model=tmp_path / "x.pt", native="off").load_configured()
-    assert [call["native"] for call in loaded] == [False]
-
-
-def test_graphs_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
-    files(model=tmp_path / "x.pt", graphs="off").load_configured()
-    assert [call["graphs"] for call in loaded] == [False]
 
 
 def test_shortlists_are_used_if_enabled_and_in_the_bundle(

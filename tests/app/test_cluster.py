@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from app.cluster.calls import ReplicaLost
 from app.cluster.engine import EngineReplica
-from app.cluster.options import ClusterOptions, ingress_settings, read_settings, settings_of_engine
+from app.cluster.options import ClusterOptions, ingress_settings, read_settings
 from app.cluster.scaling import SENTENCES, ScaleOnSentences
 from app.cluster.service import MAX_LOSSES, RemoteTranslations
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
@@ -335,9 +335,3 @@ def test_documents_have_one_ingress(setting: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="ingress_replicas"):
         ingress_settings(options, setting)
     assert ingress_settings(ClusterOptions(), setting) == setting
-
-
-@pytest.mark.parametrize(("num_cpus", "threads"), [(0.2, 1), (1.0, 1), (4.0, 4)])
-def test_a_replica_has_as_many_threads_as_processors(num_cpus: float, threads: int) -> None:
-    assert settings_of_engine({}, num_cpus).threads == threads
-    assert settings_of_engine({"VERSO_THREADS": "2"}, num_cpus).threads == 2

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from app.commands.main import COMMANDS, main
-from app.settings import Settings
 from app.version import DISTRIBUTION
 from model.commands import table
 
@@ -87,24 +86,6 @@ def test_the_help_of_a_command_names_it_and_has_an_example(
     assert examples <= {command.name for command in COMMANDS}
 
 
-@pytest.mark.parametrize("command", table.COMMANDS, ids=lambda command: command.name)
-def test_examples_name_the_program_that_was_started(command: table.Command, capsys: pytest.CaptureFixture[str]) -> None:
-    from model.__main__ import main as model_main
-
-    with pytest.raises(SystemExit):
-        model_main([command.name, "--help"])
-    said = capsys.readouterr().out
-    assert said.startswith(f"usage: python -m model {command.name} ")
-    assert f"python -m model {command.name}" in said.partition("example")[2]
-    assert not commands_named(said)
-    assert "verso serve" not in said
-
-
-def test_help_of_serve_has_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    said = help_of(capsys, "serve")
-    assert all(f"VERSO_{name.upper()}  (default: " in said for name in Settings.model_fields)
-
-
 def test_help_and_version_import_neither_torch_nor_the_service() -> None:
     code = (
         "import sys; from app.commands.main import main\n"
@@ -139,13 +120,6 @@ def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
     run = verso("trnslate")
     assert run.returncode == 2
     assert "'trnslate'" in run.stderr and "'translate'" in run.stderr
-
-
-def test_an_invalid_setting_ends_verso_serve_like_python_m_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERSO_PORT", "eighty")
-    run = verso("serve")
-    assert run.returncode == 1
-    assert run.stderr.startswith("verso: cannot start: ") and "VERSO_PORT" in run.stderr
 
 
 def test_an_error_of_a_model_command_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.app.deepl_requests import AUTH, ask, message
+from tests.app.deepl_requests import ask, message
 from tests.app.serving import RoteService, client_of, rote_app
 
 pytestmark = pytest.mark.anyio
@@ -173,17 +173,3 @@ async def test_whatever_is_sent_is_answered_or_refused_in_the_form_of_the_protoc
     if response.status_code >= 300:
         assert response.status_code < 500
         message(response, response.status_code)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    content=st.binary(max_size=200),
-    media_type=st.sampled_from([*JSON.values(), *FORM.values(), "multipart/form-data; boundary=x"]),
-)
-async def test_random_bytes_are_refused_in_the_form_of_the_protocol(
-    app: FastAPI, content: bytes, media_type: str
-) -> None:
-    async with client_of(app) as client:
-        headers = {**AUTH, "Content-Type": media_type}
-        response = await client.request("POST", "/v2/translate", content=content, headers=headers)
-    message(response, 400)

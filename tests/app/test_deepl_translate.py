@@ -44,33 +44,6 @@ async def test_texts_come_back_in_order_with_the_language_of_each(client: httpx.
     assert response.headers["x-trace-id"] == response.headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {"json": {"text": ["a & b", "c"], "target_lang": "de"}},
-        {"data": {"text": ["a & b", "c"], "target_lang": "de"}},
-        {"data": {"text": ["a & b", "c"], "target_lang": "de"}, "files": {"unused": b""}},
-        {"params": {"text": ["a & b", "c"], "target_lang": "de"}},
-    ],
-    ids=["JSON", "form", "multipart", "query"],
-)
-async def test_every_form_of_a_request_means_the_same(client: httpx.AsyncClient, sent: dict[str, Any]) -> None:
-    assert texts(await ask(client, "POST", "/v2/translate", **sent)) == ["A & B", "C"]
-
-
-async def test_a_request_of_the_sdk_for_node_is_understood(client: httpx.AsyncClient, service: RoteService) -> None:
-    body = (
-        "text=a&text=b&target_lang=de&source_lang=en&show_billed_characters=1&split_sentences=nonewlines"
-        "&preserve_formatting=1&tag_handling=xml&ignore_tags=x,y&outline_detection=0"
-    )
-    headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    assert texts(await ask(client, "POST", "/v2/translate", content=body, headers=headers)) == ["A", "B"]
-    (call,) = service.calls
-    assert (call["source"], call["target"], call["texts"]) == ("en", "de", ["a", "b"])
-    assert (call["options"].format, call["options"].ignore_tags) == ("xml", ("x", "y"))
-    assert service.waits == [True]
-
-
 async def test_a_single_string_is_a_text(client: httpx.AsyncClient) -> None:
     assert texts(await translate(client, text="one")) == ["ONE"]
 

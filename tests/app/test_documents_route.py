@@ -24,7 +24,6 @@ from tests.app.test_translate_route import problem_of
 pytestmark = pytest.mark.anyio
 
 FIELDS = {"source": "en", "target": "de", "decoding": "greedy"}
-TOKEN = "a-secret-of-the-operator"
 
 
 @asynccontextmanager
@@ -121,18 +120,6 @@ async def test_a_result_that_is_not_there_yet_and_a_partial_one() -> None:
         assert partial.headers["content-type"] == "text/plain; charset=utf-8"
         cancelled = await client.delete(f"/documents/{added['id']}")
         assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
-
-
-async def test_a_failed_document_has_its_problem() -> None:
-    async with serving() as client:
-        failed = await ended(client, (await post(client, b"nan")).json()["id"])
-        assert (failed["status"], failed["problem"]["code"]) == ("failed", "decoding_failed")
-
-
-async def test_sentences_that_stay_as_they_are_are_counted() -> None:
-    async with serving() as client:
-        done = await ended(client, (await post(client, b"fine\n\nnan")).json()["id"])
-        assert (done["status"], done["untranslated"]) == ("done", 1)
 
 
 async def test_every_field_reaches_the_decoder(client: httpx.AsyncClient, service: RoteService) -> None:

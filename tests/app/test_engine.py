@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.engine import Dropped, Engine
+from app.engine.engine import Dropped
 from app.engine.scheduler import Admission, Scheduler
 from app.errors import InferenceFailed, QueueFull
 from model.decoding.options import DecodingOptions
@@ -19,12 +19,7 @@ from model.errors import DecodingError, EmptySource
 from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
 from tests.app.observed import is_stopping
-from tests.waiting import until
-
-
-def holds_nothing(engine: Engine) -> bool:
-    """Whether the engine keeps no finished sentence or call."""
-    return engine.is_idle
+from tests.waiting import Gate, until
 
 
 def test_sentences_of_several_callers_decode_together() -> None:
@@ -74,7 +69,7 @@ def test_two_models_decode_concurrently_each_its_own_sentences() -> None:
         first.step_gate.set()
         assert text_of(other.take(1)[0]) == "second", "it is shorter and waits for no other sentence"
         assert text_of(inbox.take(1)[0]) == "first" * 10
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert (counted(engine, "finished"), counted(engine, "finished", "second")) == (1, 1)
     assert (first.log.joins, second.log.joins) == ([1], [1])
     assert max(first.log.steps + second.log.steps) == 1
@@ -106,7 +101,7 @@ def test_a_model_that_fails_does_not_affect_the_others() -> None:
         assert isinstance(found[0], InferenceFailed)
         assert text_of(found[1]) == "innocent", "it is decoded again, with its own model"
         inbox.take(2)
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
     assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
 
 
@@ -244,24 +239,12 @@ def test_a_cohort_that_cannot_be_created_fails_only_its_sentences(monkeypatch: p
         assert text_of(inbox.take(1)[0]) == "c"
 
 
-class Gate:
-    """A point that a thread reaches and passes once it is opened."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.open = threading.Event()
-
-    def pass_through(self) -> None:
-        self.reached.set()
-        assert self.open.wait(PATIENCE_S)
-
-
 def test_a_sentence_starts_at_once_when_the_model_is_idle() -> None:
     translator = FakeTranslator()
     inbox = Inbox()
     with engine_of(translator) as engine:
         for turn in range(3):
-            until(lambda: holds_nothing(engine))
+            until(lambda: engine.is_idle)
             engine.ask([ids("alone")], GREEDY, inbox.deliver)
             assert text_of(inbox.take(1)[0]) == "alone"
             assert translator.log.joins == [1] * (turn + 1)
@@ -281,7 +264,7 @@ def test_a_sentence_cancelled_while_its_cohort_is_created_is_not_decoded(monkeyp
         assert gate.reached.wait(PATIENCE_S)
         engine.withdraw({leaving.key})
         gate.open.set()
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert (counted(engine, "cancelled"), counted(engine, "finished")) == (1, 0)
     assert translator.log.joins == []
     assert inbox.is_empty
@@ -296,7 +279,7 @@ def test_withdrawing_twice_counts_once() -> None:
         engine.withdraw(keys)
         engine.withdraw(keys, expired=True)
         translator.step_gate.set()
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert (counted(engine, "cancelled"), counted(engine, "expired")) == (2, 0)
     assert inbox.is_empty
 
@@ -319,7 +302,7 @@ def test_a_cancelled_sentence_gets_no_failure_of_its_cohort(monkeypatch: pytest.
         engine.withdraw({left.key})
         gate.open.set()
         assert text_of(inbox.take(1)[1]) == "stays"
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert [counted(engine, outcome) for outcome in ("cancelled", "failed", "finished")] == [1, 0, 1]
     assert inbox.is_empty
     assert translator.log.joins == [2, 1], "only the sentence that was not cancelled is decoded again"
@@ -341,7 +324,7 @@ def test_a_cohort_that_fails_to_remove_a_sentence_still_answers_the_others(monke
         assert text_of(inbox.take(1)[1]) == "stays"
         engine.ask([ids("next")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "next"
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
     assert inbox.is_empty
 
 
@@ -356,7 +339,7 @@ def test_a_callback_that_raises_does_not_affect_others() -> None:
         engine.call(lambda: 1, broken)
         engine.ask([ids("fine")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "fine"
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
 
 
 def test_the_message_of_an_unexpected_error_is_not_shown() -> None:
@@ -381,7 +364,7 @@ def test_a_sentence_that_breaks_the_model_does_not_fail_the_running_ones() -> No
         translator.step_gate.set()
         assert isinstance(late.take(1)[0], InferenceFailed)
         assert {index: text_of(outcome) for index, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert (counted(engine, "failed"), counted(engine, "finished")) == (1, 2)
 
 
@@ -424,7 +407,7 @@ def test_a_call_cancelled_while_it_waits_is_not_made() -> None:
         engine.withdraw({given_up})
         gate.open.set()
         assert set(calls.take(2)) == {0, 2}
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
     assert made == ["y"]
     assert calls.is_empty
 
@@ -438,7 +421,7 @@ def test_nothing_is_delivered_for_a_call_cancelled_while_it_runs() -> None:
         gate.open.set()
         engine.call(lambda: "next", lambda outcome: calls.deliver(1, outcome))
         assert calls.take(1) == {1: "next"}
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
     assert calls.is_empty
 
 
@@ -535,7 +518,7 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
         for one in clients:
             one.join(PATIENCE_S)
             assert not one.is_alive()
-        until(lambda: engine.num_waiting == 0 and holds_nothing(engine))
+        until(lambda: engine.num_waiting == 0 and engine.is_idle)
         outcomes = {kind: counted(engine, kind) for kind in ("finished", "failed", "cancelled", "expired")}
     num_delivered = 0
     for number in range(num_clients):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine import fair_queue
 from app.engine.caller import Caller, Priority
 from app.engine.fair_queue import BULK_SHARE, DEBT, QUANTUM, Choice, FairQueue
 
@@ -205,32 +202,6 @@ def test_removed_sentences_are_not_offered_and_empty_queues_have_no_turn() -> No
     assert queue.queue_of(interactive(2)) is None
     assert queue.remove({removed.key}) == []
     assert take(queue, 2) == [kept]
-
-
-@given(arriving, st.integers(1, 5))
-@settings(deadline=None)
-def test_rounds_in_which_nobody_could_begin_are_skipped_without_changing_the_order(
-    arriving: list[tuple[int, float]], a_turn: int
-) -> None:
-    sentences = [Sentence(interactive(number), 20 * cost) for number, cost in arriving]
-    expected: list[Sentence] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fair_queue, "_save", lambda ring: None)
-        expected = take(queue_of(sentences), len(sentences), a_turn)
-    assert take(queue_of(sentences), len(sentences), a_turn) == expected
-
-
-def test_the_time_to_find_a_sentence_does_not_grow_with_its_cost() -> None:
-    def seconds(cost: float) -> float:
-        times = []
-        for _ in range(5):
-            queue = queue_of([Sentence(interactive(number), cost) for number in range(1_000)])
-            began = time.process_time()
-            assert len(choose(queue, Choice.STOP)) == 1
-            times.append(time.process_time() - began)
-        return min(times)
-
-    assert seconds(100 * 1_000.0) < 5 * seconds(1_000.0)
 
 
 def test_what_bulk_callers_are_owed_is_forgotten_when_none_of_them_waits() -> None:

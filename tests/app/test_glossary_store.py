@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -175,27 +173,6 @@ def test_glossaries_in_a_folder_outlive_the_store(tmp_path: Path) -> None:
     assert second.all() == [made]
     assert second.dictionary(made.id, "en", "de") == en_de(cat="Kater")
     second.close()
-
-
-def test_nothing_is_created_to_find_that_there_are_no_glossaries(tmp_path: Path) -> None:
-    store = GlossaryStore(tmp_path)
-    assert store.all() == []
-    with pytest.raises(GlossaryNotFound):
-        store.get("1")
-    store.close()
-    assert not (tmp_path / FILE_NAME).exists()
-
-
-def test_a_service_without_glossaries_does_not_load_sqlite() -> None:
-    code = "import sys; from app.main import create_app; from app.settings import Settings; create_app(Settings())"
-    loaded = subprocess.run(
-        [sys.executable, "-c", f"{code}; print('sqlite3' in sys.modules)"],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert loaded.stdout.strip() == "False"
 
 
 def test_a_file_that_cannot_be_opened_is_an_error_of_the_disk_and_not_of_the_next_try(tmp_path: Path) -> None:

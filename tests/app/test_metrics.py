@@ -56,12 +56,6 @@ def test_two_applications_do_not_share_metrics() -> None:
     assert ("verso_refusals_total", (("reason", "x"),)) not in values(second)
 
 
-def test_everything_starts_at_zero() -> None:
-    metrics = Metrics()
-    assert {value for (name, _), value in values(metrics).items() if not name.endswith("_created")} == {0.0}
-    assert metrics.content_type.startswith("text/plain")
-
-
 def test_gauges_show_the_current_state() -> None:
     metrics = Metrics()
     metrics.ready_changed(True)
@@ -94,14 +88,6 @@ def test_durations_are_in_seconds_and_fall_into_their_buckets() -> None:
     assert found["verso_decode_step_seconds_bucket", (("le", "0.0025"),)] == 0
     assert found["verso_decode_step_seconds_bucket", (("le", "0.005"),)] == 1
     assert found["verso_batch_rows_bucket", (("le", "4.0"),)] == 1
-
-
-def test_sentences_of_one_length_have_no_padding() -> None:
-    metrics = Metrics()
-    metrics.joined([5, 5, 5], [0.0, 1.0, 2.0])
-    found = values(metrics)
-    assert (found["verso_padding_share_sum", ()], found["verso_padding_share_count", ()]) == (0, 1)
-    assert (found["verso_queue_wait_seconds_sum", ()], found["verso_queue_wait_seconds_count", ()]) == (3, 3)
 
 
 def test_every_metric_has_the_prefix_and_a_description() -> None:

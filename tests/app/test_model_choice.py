@@ -107,15 +107,6 @@ async def test_a_document_that_cannot_be_read_fails_alone() -> None:
     assert isinstance(choice, ModelChoice)
 
 
-async def test_documents_are_read_off_the_event_loop_and_only_to_detect_their_language() -> None:
-    chooser = ModelChooser(registry(a="de-en"), WordDetector(), never)
-    options = TranslationOptions(format="html")
-    (choice,) = await chooser.choose(["<p>1</p>"], "de", "en", options)
-    assert isinstance(choice, ModelChoice)
-    with pytest.raises(AssertionError, match="off the loop"):
-        await chooser.choose(["<p>1</p>"], "auto", "en", options)
-
-
 async def test_a_text_in_the_target_language_is_returned_unchanged() -> None:
     (found,) = await route(registry(a="de-en"), "the", target="en-GB")
     assert isinstance(found, Unchanged)

@@ -24,7 +24,6 @@ from tests.app.serving import RoteDocuments, RoteService, client_of, rote_app
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
-FORM = "multipart/form-data"
 TOKEN = "a-secret-of-the-operator"
 ROUTES = [
     ("/translate", "post"),
@@ -257,11 +256,6 @@ def test_the_example_of_a_model_describes_the_shipped_translator() -> None:
     assert example.decoding.keys() == DecodingPolicy().to_dict().keys()
 
 
-@pytest.mark.parametrize("status", ["429", "503"])
-def test_responses_with_retry_after_document_it(status: str) -> None:
-    assert "Retry-After" in operation("/translate", "post")["responses"][status]["headers"]
-
-
 def test_the_bounds_shown_are_those_of_this_process() -> None:
     bounds = {"max_beam_size": 11, "max_hypotheses": 7, "max_texts": 5, "max_text_characters": 1234}
     fields = rote_app(RoteService(), **bounds).openapi()["components"]["schemas"]["TranslateRequest"]["properties"]
@@ -274,10 +268,6 @@ def test_the_bounds_shown_are_those_of_this_process() -> None:
 def test_every_field_has_a_description(name: str) -> None:
     for field, schema in DOCUMENT["components"]["schemas"][name]["properties"].items():
         assert schema.get("description"), field
-
-
-def test_the_address_of_the_routes_is_relative_to_the_document() -> None:
-    assert DOCUMENT["servers"] == [{"url": "."}]
 
 
 @pytest.mark.anyio

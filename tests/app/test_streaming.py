@@ -6,8 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import pytest
@@ -16,7 +15,7 @@ from starlette.types import Message
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.fakes import BUDGET, MANIFEST, FakeBundles, FakeTranslator, held_translator
+from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
 from tests.app.serving import client_of
 from tests.app.test_middleware import Wire, post_scope
 
@@ -290,23 +289,3 @@ async def test_a_stream_that_is_given_up_by_draining_while_its_client_reads_slow
         await answering
         assert [(one["event"], one.get("code")) for one in wire.events] == [("sentence", None), ("error", "not_ready")]
         translator.step_gate.set()
-
-
-@pytest.mark.parametrize("second", ["fails", "never ends"])
-async def test_a_second_decoding_that_does_not_end_well_leaves_the_streamed_first_answer(
-    second: Literal["fails", "never ends"], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    translator = FakeTranslator(0.001, replace(MANIFEST, retry_loops=True))
-    translator.second = second
-    async with serving(translator, deadline_s=10.0) as (_, client):
-        asked = asyncio.create_task(events_of(client, "A loop. Two."))
-        if second == "never ends":
-            while sum(translator.log.joins) < 3:
-                await asyncio.sleep(0.002)
-            loop = asyncio.get_running_loop()
-            now = loop.time
-            monkeypatch.setattr(loop, "time", lambda: now() + 6.0)
-        events = await asked
-    (translation,) = [event["translation"] for event in events if event["event"] == "translation"]
-    assert translation["text"] == "A LOOP. A LOOP. A LOOP. A LOOP. TWO."
-    assert [event["event"] for event in events] == ["sentence", "sentence", "translation", "done"]

@@ -45,15 +45,6 @@ def test_a_cached_result_is_returned_unchanged() -> None:
     assert len(cache) == 1
 
 
-def test_changing_a_returned_result_does_not_change_the_cache() -> None:
-    cache = TranslationCache(10_000)
-    cache.put(key(1), ANSWER)
-    found = cache.get(key(1))
-    assert found is not None
-    found.token_ids.append(9)
-    assert cache.get(key(1)) == ANSWER
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -110,14 +101,6 @@ def test_the_least_recently_used_entries_are_evicted() -> None:
     cache.put(key(3), Hypothesis([1], None, "stop"))
     assert [cache.get(key(number)) is not None for number in range(4)] == [True, False, True, True]
     assert cache.num_bytes <= 3 * 600
-
-
-def test_a_result_stored_twice_is_counted_once() -> None:
-    cache = TranslationCache(10_000)
-    cache.put(key(1), ANSWER)
-    before = cache.num_bytes
-    cache.put(key(1), ANSWER)
-    assert (len(cache), cache.num_bytes) == (1, before)
 
 
 def test_results_larger_than_the_cache_are_not_kept_and_a_cache_of_size_0_keeps_nothing() -> None:

@@ -231,12 +231,6 @@ def test_every_head_has_a_picture_and_opens_its_computation(page: Page, service:
     assert chosen == ["cross", "1", "2"]
 
 
-def test_the_way_to_the_explorer_keeps_the_sentence(page: Page) -> None:
-    article = open_chapter(page, "heads")
-    article.get_by_role("link", name="Explore the weights").click()
-    expect(page.locator("nav a[aria-current=page]")).to_have_attribute("href", "#/attention")
-
-
 def test_input_and_output_of_a_sub_layer_add_up_and_the_norm_is_recomputed(page: Page, service: Server) -> None:
     article = open_chapter(page, "residual")
     steps = steps_of(service, "encoder")["steps"]
@@ -355,24 +349,6 @@ def test_the_keyboard_turns_the_pages_and_the_address_names_them(page: Page) -> 
     expect(page.locator("article h2")).to_have_text(re.compile(r"^7\."))
     page.locator("a[rel=prev]").click()
     expect(page.locator("article h2")).to_have_text(re.compile(r"^6\."))
-
-
-def test_pictures_are_painted_anew_in_another_theme(page: Page) -> None:
-    article = open_chapter(page, "heads")
-    pixels = "(canvas) => canvas.toDataURL()"
-    canvas = article.locator("canvas").first
-    light = canvas.evaluate(pixels)
-    page.get_by_role("button", name="Dark theme").click()
-    assert canvas.evaluate(pixels) != light
-
-
-def test_arrow_keys_choose_another_token(page: Page) -> None:
-    article = open_chapter(page, "head")
-    radios = article.get_by_role("group", name="Query").get_by_role("radio")
-    radios.nth(1).focus()
-    page.keyboard.press("ArrowRight")
-    expect(radios.nth(2)).to_be_focused()
-    rows(article, "Weights of ▁bought")
 
 
 def test_without_a_text_the_tour_has_an_example_in_the_language_of_the_model(page: Page) -> None:

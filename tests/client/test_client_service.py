@@ -14,7 +14,6 @@ from pydantic import BaseModel
 import verso_client
 from app.http.schemas import answers, documents, problems, requests
 from app.serving.detection import Detection
-from app.settings import Settings
 from model.errors import SourceTooLong
 from tests.app.serving import RoteService, rote_app
 from tests.client.driving import Driver
@@ -137,13 +136,6 @@ def test_a_loading_service_is_asked_again(driver: Driver, url: str, service: Rot
     assert min(driver.slept) >= 5.0
 
 
-def test_models_say_what_may_be_asked_of_them(driver: Driver, url: str) -> None:
-    (model,) = driver.run(url, lambda client: client.models())
-    assert (model.name, model.pairs) == ("rote", (("en", "de"), ("de", "en")))
-    assert model.limits.max_texts == Settings().max_texts
-    assert model.card["scores"] is not None
-
-
 def test_attention_is_the_same_as_json_and_as_arrays(driver: Driver, url: str) -> None:
     asked = {"target": "de", "kinds": ["encoder", "cross"], "layers": [1]}
     found = driver.run(url, lambda client: client.attention("two words", **asked))
@@ -162,18 +154,6 @@ def test_steps_are_the_same_as_json_and_as_arrays(driver: Driver, url: str) -> N
     assert [row[-1] for row in steps.masked] == [None, None]
     assert np.isneginf(arrays["steps_masked"]).tolist() == [[False, True]] * 2
     assert (steps.kind, steps.normed_output, "steps_normed_output" in arrays) == ("decoder", None, False)
-
-
-def test_attention_has_the_search_if_it_is_asked_for(driver: Driver, url: str, service: RoteService) -> None:
-    asked = {"target": "de", "target_prefix": "A", "return_search": True}
-    given = driver.run(url, lambda client: client.attention("a b c", **asked))
-    assert given.search[0].hypotheses[0].token == "▁Gu"
-    assert service.calls[0]["options"].target_prefix == "A"
-
-
-def test_attention_as_a_picture(driver: Driver, url: str) -> None:
-    picture = driver.run(url, lambda client: client.attention_png("two words", target="de"))
-    assert picture.startswith(b"\x89PNG")
 
 
 def test_the_language_of_a_text_is_detected(driver: Driver, url: str, service: RoteService) -> None:

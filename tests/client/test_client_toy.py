@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -107,23 +106,6 @@ def test_a_document_goes_there_and_back_and_is_deleted(driver: Driver, toy_url: 
     with pytest.raises(ProblemError) as caught:
         driver.run(toy_url, lambda client: client.document(key))
     assert (caught.value.code, caught.value.status) == ("document_not_found", 404)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "code"),
-    [
-        ("a.exe", {"target": "de"}, "unsupported_document"),
-        ("a.docx", {"target": "de"}, "document_refused"),
-        ("a.txt", {"target": "fr"}, "unsupported_pair"),
-        ("a.txt", {"target": "de", "beam_size": 0}, "invalid_request"),
-    ],
-)
-def test_a_document_that_is_refused_says_why(
-    name: str, options: dict[str, Any], code: str, driver: Driver, toy_url: str
-) -> None:
-    with pytest.raises(ProblemError) as caught:
-        driver.run(toy_url, lambda client: client.translate_document(b"red cat.", name, **options))
-    assert caught.value.code == code
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.strip().splitlines()[-1])

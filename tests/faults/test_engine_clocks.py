@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -22,17 +21,8 @@ from tests.app.fakes import BUDGET, FakeBundles, held_translator
 from tests.app.serving import client_of
 from tests.waiting import until
 
-PATIENCE_S = 30.0
 HOUR_S = 3600.0
 REQUEST = {"text": "word", "source": "en", "target": "de"}
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S, 400 * 86_400.0, -400 * 86_400.0])
@@ -142,22 +132,3 @@ def test_keys_and_months_follow_the_time_of_day_in_both_directions(tmp_path: Pat
             accounts.identify(token.text)
         now[0] -= 2 * HOUR_S
         assert accounts.identify(token.text) is not None, "expired is what the clock says, and no more"
-
-
-def test_usage_counts_once_in_the_month_in_which_its_request_came(tmp_path: Path) -> None:
-    now = [1_800_000_000.0]
-    path = tmp_path / "keys.db"
-    with contextlib.closing(KeyStore(path)) as store:
-        key, _ = store.create("shop", ["translate"], now[0], characters_per_month=100)
-
-    async def test() -> None:
-        accounts = Accounts(path, clock=lambda: now[0])
-        async with accounts.charge(key, None, b"") as charge:
-            await charge.reserve(60)
-            now[0] -= 90 * 86_400.0  # two months back while it is translated
-        assert (await accounts.usage_of(key)).characters == 0
-        now[0] += 90 * 86_400.0
-        assert (await accounts.usage_of(key)).characters == 60
-        accounts.close()
-
-    asyncio.run(test())

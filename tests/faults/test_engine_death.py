@@ -152,21 +152,6 @@ def test_sentences_that_wait_keep_their_places(monkeypatch: pytest.MonkeyPatch) 
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_a_cancelled_sentence_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator, inbox = held_translator(), Inbox()
-    with engine_of(translator) as engine:
-        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
-        until(translator.stepping.is_set)
-        engine.withdraw({left.key})
-        fail_in_call(monkeypatch, Metrics, "stepped", lambda call: call == 1)
-        translator.step_gate.set()
-        assert text_of(inbox.take(1)[1]) == "stays"
-        until(lambda: engine.is_idle)
-        assert [counted(engine, outcome) for outcome in ("cancelled", "finished", "failed")] == [1, 1, 0]
-        assert translator.log.joins == [2, 1]
-    assert inbox.is_empty
-
-
 def test_an_engine_that_dies_again_and_again_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
@@ -190,20 +175,6 @@ def test_deaths_that_are_long_ago_do_not_count(monkeypatch: pytest.MonkeyPatch) 
             assert text_of(inbox.take(1)[0]) == "lives"
             monkeypatch.undo()
         assert restarts(engine) == 2 * MAX_DEATHS
-
-
-def test_the_measured_throughput_does_not_suffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, translator, inbox = [0.0], held_translator(), Inbox()
-    with engine_of(translator, clock=lambda: now[0]) as engine:
-        before = engine.retry_after_s()
-        engine.ask([ids("decoding")], GREEDY, inbox.deliver)
-        until(translator.stepping.is_set)
-        now[0] += 3600.0  # however long it took
-        fail_in_call(monkeypatch, Metrics, "stepped", lambda call: call == 1)
-        translator.step_gate.set()
-        inbox.take(1)
-        until(lambda: engine.is_idle)
-        assert engine.retry_after_s() == before
 
 
 @pytest.mark.parametrize("seed", range(4))

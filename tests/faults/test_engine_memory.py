@@ -130,18 +130,6 @@ def test_what_is_kept_for_speed_is_freed_and_the_sentences_are_tried_again(
     assert freed == ["verso-engine"]
 
 
-def test_memory_that_cannot_be_freed_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def free_memory(translator: FakeTranslator) -> None:
-        raise RuntimeError("not now")
-
-    monkeypatch.setattr(FakeTranslator, "free_memory", free_memory)
-    memory_for(monkeypatch, 1, MemoryError())
-    inbox = Inbox()
-    with engine_of(FakeTranslator()) as engine:
-        engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)
-        assert sorted(map(text_of, inbox.take(2).values())) == ["one", "two"]
-
-
 def test_other_cohorts_are_not_affected(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = FakeTranslator(), FakeTranslator(manifest=manifest_of("second", "fr-en"))
     second.step_gate.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -89,14 +88,6 @@ def test_an_error_that_passes_fails_its_sentence_alone(monkeypatch: pytest.Monke
         assert isinstance(found[0], InferenceFailed)
         assert text_of(found[1]) == "good"
         assert not engine.has_given_up
-
-
-def run(test: Callable[[], Any]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
 
 
 async def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,39 +181,6 @@ def test_the_steps_are_what_a_forward_pass_computes(name: str) -> None:
 
 
 @every_architecture
-@every_kind
-def test_the_first_layer_reads_the_sum_of_embedding_and_position(name: str, kind: AttentionKind) -> None:
-    if kind == "cross":
-        kind = "decoder"  # cross-attention reads what self-attention leaves
-    network = eager(name)
-    steps = steps_of(name, AttentionHead(kind, 0, 0))
-    embedding = network.source_embedding if kind == "encoder" else network.target_embedding
-    token_ids = SOURCE if kind == "encoder" else TARGET
-    with torch.inference_mode():
-        expected = embedding(token_ids, torch.arange(token_ids.size(1)))[0]
-    assert_close(steps["input"], expected)
-    assert_close(steps["embedding"] + steps["position"], expected)
-    assert_close(steps["position"], embedding.positions[: token_ids.size(1)])
-
-
-@every_architecture
-def test_the_weights_are_those_that_attention_returns(name: str) -> None:
-    network = eager(name)
-    for head in heads(name, *KINDS):
-        assert torch.equal(steps_of(name, head, network)["weights"], attended(network, head))
-
-
-@every_architecture
-def test_a_scripted_network_has_the_steps_of_the_eager_one(name: str) -> None:
-    for head in heads(name, *KINDS):
-        expected, found = steps_of(name, head), steps_of(name, head, scripted(name, "float32"))
-        assert list(found) == list(expected)
-        for step, values in found.items():
-            assert values.dtype == torch.float32
-            assert_close(values, expected[step])
-
-
-@every_architecture
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_weights_of_each_precision_are_those_that_attention_returns(name: str, precision: str) -> None:
     network = scripted(name, precision)

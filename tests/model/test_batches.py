@@ -16,7 +16,6 @@ from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker
 from model.training.corpus import LoadedCorpus
 from model.training.distributed import ALONE
-from model.training.examples import Context, Examples
 from model.training.prefetch import prefetch
 from model.training.update_batches import Position, update_batches
 from tests.model.vocabulary import SENTENCES, TOKENIZER
@@ -174,32 +173,12 @@ def test_an_epoch_in_pieces_has_every_example_and_resumes_in_each(
     assert [update.epochs for update in whole] == sorted({update.epochs for update in whole})
 
 
-def test_examples_that_an_epoch_does_not_draw_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = maker(corpora=[LoadedCorpus(PAIRS, weight=0.1)], augmentation=Augmentation(upper=1))
-    read: list[int] = []
-    text = Examples.text
-
-    def counted(self: Examples, index: int) -> tuple[str, str, Context]:
-        read.append(index)
-        return text(self, index)
-
-    monkeypatch.setattr(Examples, "text", counted)
-    list(made.epoch(0))
-    assert 0 < len(set(read)) < 0.3 * made.num_examples
-
-
 @every_variety
 def test_the_same_seed_gives_the_same_batches_and_another_does_not(options: dict[str, Any]) -> None:
     first = list(maker(**options).epoch(0))
     assert same(first, list(maker(**options).epoch(0)))
     assert not same(first, list(maker(**options).epoch(1)))
     assert not same(first, list(maker(seed=4, **options).epoch(0)))
-
-
-def test_batches_are_not_ordered_by_length() -> None:
-    lengths = [batch.target.size(1) for batch in maker().epoch(0)]
-    assert lengths != sorted(lengths)
-    assert lengths != sorted(lengths, reverse=True)
 
 
 def test_sampled_segmentation_changes_only_the_pieces_of_a_source() -> None:
@@ -223,13 +202,6 @@ def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
     for source, _ in rows([batch for epoch in range(5) for batch in batches.epoch(epoch)]):
         assert len(source) <= 12
         assert source[-1] == END_ID
-
-
-def test_lower_casing_reaches_sources_only() -> None:
-    lowered = rows(list(maker(augmentation=Augmentation(lower=1), max_tokens=40).epoch(0)))
-    sources, targets = ({TOKENIZER.decode(row[side]) for row in lowered} for side in (0, 1))
-    assert sources == {source.lower().strip() for pair in PAIRS for source in pair}
-    assert targets == {target.strip() for pair in PAIRS for target in pair}
 
 
 def test_augmentation_of_both_sides_changes_both() -> None:
@@ -274,13 +246,6 @@ def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
     assert seen == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
 
 
-def test_joined_sentences_are_augmented_per_epoch() -> None:
-    both = Augmentation(joined=1, upper=1)
-    for source, target in rows(list(maker(max_tokens=90, batch_tokens=400, augmentation=both).epoch(0))):
-        assert TOKENIZER.decode(source).isupper()
-        assert TOKENIZER.decode(target).isupper()
-
-
 def test_joining_keeps_a_batch_without_room_unchanged() -> None:
     """The longest sentences have the maximal length, so that two of them do not fit."""
     bound = max(len(side) for row in expected_rows(BOTH) for side in (row[0], row[1][1:]))
@@ -293,37 +258,6 @@ def test_joining_keeps_a_batch_without_room_unchanged() -> None:
 def test_a_bound_below_every_sentence_is_refused() -> None:
     with pytest.raises(DataError, match="longer than max_tokens_per_sentence, which is 2"):
         maker(max_tokens=2)
-
-
-def test_target_segmentation_is_sampled_if_configured() -> None:
-    plain = rows(list(maker().epoch(0)))
-    varied = rows(list(maker(target_subword_sampling=1.0).epoch(0)))
-    assert Counter(source for source, _ in varied) == Counter(source for source, _ in plain)
-    assert Counter(target for _, target in varied) != Counter(target for _, target in plain)
-    assert {TOKENIZER.decode(target) for _, target in varied} == {TOKENIZER.decode(target) for _, target in plain}
-
-
-def test_each_epoch_samples_another_segmentation() -> None:
-    batches = maker(subword_sampling=1.0)
-    assert rows(list(batches.epoch(0))) != rows(list(batches.epoch(1)))
-
-
-def test_sampled_segmentation_adds_no_padding() -> None:
-    many = BatchMaker(
-        [LoadedCorpus(PAIRS * 20)],
-        ("en", "de"),
-        BOTH,
-        TOKENIZER,
-        batch_tokens=400,
-        max_tokens=60,
-        seed=3,
-        subword_sampling=0.5,
-    )
-    batches = list(many.epoch(0))
-    assert sum(int((batch.source != PAD_ID).sum()) for batch in batches) > 0.85 * sum(
-        batch.source.numel() for batch in batches
-    )
-    assert all(batch.source.size(0) * batch.source.size(1) <= 400 for batch in batches)
 
 
 def test_positions_are_those_of_the_tokens_to_predict() -> None:

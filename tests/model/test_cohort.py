@@ -214,19 +214,6 @@ def test_forced_tokens_may_outnumber_the_columns_added_at_once() -> None:
     assert first == int(expected.argmax())
 
 
-def test_the_cohort_reports_its_load() -> None:
-    transformer = tiny_transformer()
-    group = cohort(transformer, 3)
-    assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (0, 0, 0, [])
-    assert group.step() == []
-    assert group.join([]) == []
-    options = DecodingOptions(beam_size=3, min_new_tokens=5)
-    group.join([DecodingRequest(7, [4, 5, 2], options), DecodingRequest(8, [4, 5, 6, 7, 2], options)])
-    assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (2, 6, 5, [7, 8])
-    group.leave([8])
-    assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (1, 3, 3, [7])
-
-
 def test_a_small_budget_changes_no_output() -> None:
     transformer = tiny_transformer()
     sources = random_sources(9)

@@ -218,17 +218,6 @@ def test_training_pairs_can_be_excluded_from_a_test(
     assert "is left; --unseen" in capsys.readouterr().err
 
 
-def test_short_pairs_can_be_excluded_from_a_test(toy_checkpoint: Path, tmp_path: Path) -> None:
-    for language, short in (("en", "Good morning!"), ("de", "Guten Morgen, mein lieber Freund!")):
-        long = max(read_lines(toy_checkpoint.parents[1] / f"dev.{language}"), key=lambda line: len(line.split()))
-        (tmp_path / f"test.{language}").write_text(f"{short}\n{long}\n", encoding="utf-8")
-    asked = ["evaluate", "--model", str(toy_checkpoint), "--device", "cpu", "--test", str(tmp_path / "test")]
-    assert main([*asked, "--min-words", "3", "--json", str(tmp_path / "s.json")]) == 0
-    found = json.loads((tmp_path / "s.json").read_text())["test"]
-    assert {of["num_sentences"] for of in found.values()} == {of["left_out"] for of in found.values()} == {1}
-    assert main([*asked, "--min-words", "100"]) == 1
-
-
 def test_case_is_ignored_if_requested(toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for language in ("en", "de"):
         text = (toy_checkpoint.parents[1] / f"dev.{language}").read_text(encoding="utf-8")
@@ -370,22 +359,6 @@ def test_a_learning_curve_is_drawn_from_a_run(toy_checkpoint: Path, tmp_path: Pa
     both = [str(curve), str(tmp_path / "again" / "curve.csv")]
     assert main(["plot", "curve", *both, "--out", str(tmp_path / "both.png")]) == 0
     assert (tmp_path / "both.png").read_bytes() != (tmp_path / "c.png").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("files", "names"),
-    [
-        (["a/x.csv", "b/y.csv"], ["x", "y"]),
-        (["a/x.csv", "b/x.csv"], ["a", "b"]),
-        (["a/x.csv", "a/y.csv", "b/x.csv"], ["a/x.csv", "a/y.csv", "b/x.csv"]),
-    ],
-)
-def test_curves_have_distinct_names(files: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
-    monkeypatch.setattr("model.commands.plot._read_curve", lambda path: [{"step": 1.0}])
-    monkeypatch.setattr("model.plots.learning_curves", lambda runs, out: drawn.extend(runs))
-    assert main(["plot", "curve", *files, files[0], "--out", "c.png"]) == 0
-    assert drawn == names
 
 
 @pytest.mark.parametrize(

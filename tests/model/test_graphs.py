@@ -120,17 +120,6 @@ def test_slots_that_are_not_in_use_take_a_share_of_the_free_memory(monkeypatch: 
     assert idle_steps(model)
 
 
-def test_idle_slots_that_are_a_little_larger_save_a_capture() -> None:
-    model = captured_model()
-    drive(SlotCohort(model, 4), requests(random_sources(2), BEAM))
-    captures = model.graphs.num_captures
-    group = SlotCohort(model, 4)
-    group.join(requests(random_sources(1), BEAM))
-    assert group.tensors.bucket.slots == 2
-    drive(group, [])
-    assert model.graphs.num_captures == captures
-
-
 def test_each_model_has_a_stream_of_its_own() -> None:
     models = [captured_model() for _ in range(32)]
     streams = [model.graphs._stream for model in models]
@@ -171,14 +160,6 @@ def test_captures_of_two_threads_never_overlap(monkeypatch: pytest.MonkeyPatch) 
     for thread in threads:
         thread.join(30)
     assert overlaps == [1] * 15
-
-
-def test_graphs_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs_module, "available_bytes", lambda device: 2**34)
-    assert Graphs(torch.device("cuda"), wanted=False).why_off == "they are switched off"
-    graphs = Graphs(torch.device("cuda"))
-    assert graphs.are_on
-    assert graphs.max_graphs == 2**34 // 8 // 2**24
 
 
 def fail_capture(monkeypatch: pytest.MonkeyPatch, number: int, error: type[Exception], message: str) -> None:
@@ -234,12 +215,6 @@ def test_right_graphs_pass_the_check_and_leave_nothing() -> None:
     assert model.graphs.num_captures > 6, "what was dropped is captured again"
     assert (model.graphs.num_kept, model.num_idle_bytes, RecordedGraph.num_alive) == (0, 0, 0)
     check_outputs(model)
-
-
-def test_where_there_are_no_graphs_there_is_nothing_to_check() -> None:
-    model = slot_model(tiny_transformer())
-    check_graphs(model, example, [1, 4])
-    assert model.graphs.why_off == "the model is not on a GPU"
 
 
 def replay_wrongly(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[RecordedGraph], None]) -> None:

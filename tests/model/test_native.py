@@ -465,20 +465,6 @@ def test_an_activation_that_is_no_number_is_not_lost_in_int8(column: int) -> Non
 
 
 @needs_library
-@pytest.mark.parametrize("number", [2**31 - 1, 2**31, 2**32 + 1, 2**40])
-@pytest.mark.parametrize("name", ["no_repeat_ngram_size", "min_new_tokens"])
-def test_numbers_larger_than_the_library_has_mean_what_they_say(name: str, number: int) -> None:
-    eager = transformer()
-    eager.output.bias.data[VOCABULARY.end_id] += 4.0
-    large: dict[str, Any] = {name: number}
-    options = [TranslationOptions(decoding="greedy", **large)] * 3
-    sources = random_sources(3, vocab_size=20, seed=1)
-    found = decode_together(NativeCohort(native(eager), VOCABULARY, 1, 30, DecodingPolicy()), sources, options)
-    expected = decode_together(torch_cohort(eager, 1), sources, options)
-    assert {key: answers(one) for key, one in found.items()} == {key: answers(one) for key, one in expected.items()}
-
-
-@needs_library
 def test_forbidden_tokens_that_the_model_does_not_have_change_nothing() -> None:
     model, options = native(transformer()), [TranslationOptions(beam_size=3, return_scores=True)]
     for width in (1, 3):
@@ -556,14 +542,6 @@ def test_a_target_longer_than_the_position_table_is_refused() -> None:
         group.join([DecodingRequest(0, [3, 2], TranslationOptions(decoding="greedy", max_new_tokens=5))])
 
 
-@needs_library
-@pytest.mark.parametrize("key", [0, 2**31, 2**40 + 5, 2**62])
-def test_keys_of_any_size_are_returned(key: int) -> None:
-    group = NativeCohort(native(transformer()), VOCABULARY, 1, 30, DecodingPolicy())
-    group.join([DecodingRequest(key, [5, 2], TranslationOptions(decoding="greedy", max_new_tokens=1))])
-    assert [outcome.key for outcome in group.step()] == [key]
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -577,19 +555,6 @@ def test_an_unsupported_architecture_is_decoded_by_torch(changes: dict[str, Any]
     assert reason_not_native(config) is not None
     with pytest.raises(Unsupported):
         make_native_model(Transformer(config, 0), config)
-
-
-def test_a_supported_architecture_has_no_reason_against_it() -> None:
-    for changes in ARCHITECTURES.values():
-        assert reason_not_supported(small_config(**{"d_model": 64, "num_heads": 2, **changes})) is None
-
-
-@needs_library
-def test_a_supported_model_has_no_reason_against_it() -> None:
-    eager = transformer()
-    config = small_config(d_model=64, num_heads=2)
-    for module in (eager, script(eager, "float32"), script(eager, "bfloat16"), script(eager, "int8")):
-        make_native_model(module, config)
 
 
 class OtherLinear(nn.Module):
@@ -669,11 +634,6 @@ def test_an_unsupported_module_is_not_packed(change: Callable[[Transformer], Any
         make_native_model(change(transformer()), small_config(d_model=64, num_heads=2))
 
 
-def test_a_processor_of_another_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    assert "riscv64" in str(library.processor_reason())
-
-
 @pytest.fixture
 def _fresh_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """A supported processor on a machine without a compiled library."""
@@ -722,16 +682,6 @@ def test_a_library_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(library, "build_library", lambda: tmp_path / "missing.so")
     assert library.load_library() is None
     assert "missing.so" in str(library.find_library().reason)
-
-
-@pytest.mark.usefixtures("_fresh_library")
-def test_without_a_home_directory_the_reason_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", no_home)
-    assert "home directory" in str(library.find_library().reason)
 
 
 @pytest.mark.usefixtures("_fresh_library")

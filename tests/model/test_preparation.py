@@ -6,7 +6,6 @@ import gzip
 import lzma
 import random
 import unicodedata
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from model.errors import DataError
 from model.training.cleaning import MAX_CHARACTERS, MAX_REPETITIONS, Reason, clean_side, fault, split_pair
 from model.training.corpus import Pair, bare_words, unseen
-from model.training.preparation import Prepared, default_held_out, prepare_text, read_files, read_table
+from model.training.preparation import Prepared, prepare_text, read_files, read_table
 from tests.grammar import sentence
 
 EO_IT = ("eo", "it")
@@ -108,20 +107,6 @@ def test_a_side_may_have_only_so_many_translations() -> None:
     assert sum(bare_words(pair[0]) == "bone" for pair in found.train) == MAX_REPETITIONS
 
 
-def test_every_pair_is_counted() -> None:
-    lines = [*sentences(150), ("", "x"), ("Unu du. Tri kvar!", "Uno due. Tre quattro!"), ("Tom", "Tom")]
-    found = prepared(lines)
-    assert found.num_lines == 153
-    assert found.num_split == 1
-    assert found.num_pairs == 154 == len(everything(found)) + 2
-    assert Counter(one.reason for one in found.left_out) == {Reason.EMPTY: 1, Reason.COPY: 1}
-
-
-def test_repaired_lines_are_counted() -> None:
-    found = with_good_text(("Bona\u00adn tagon.", "Buongiorno."), (" Ĝis. ", "Ciao."))
-    assert found.num_repaired == 1  # whitespace at the ends is no repair
-
-
 @pytest.mark.parametrize(
     ("line", "pairs"),
     [
@@ -155,11 +140,6 @@ def test_the_same_text_gives_the_same_sets() -> None:
     # The order of the lines does not matter; the sets keep it.
     turned = prepared(sentences(400)[::-1], held_out=30)
     assert (turned.dev[::-1], turned.test[::-1]) == (one.dev, one.test)
-
-
-@pytest.mark.parametrize(("num_pairs", "number"), [(300, 30), (1000, 100), (5000, 100), (20_000, 400), (10**6, 2000)])
-def test_held_out_sets_grow_with_the_text(num_pairs: int, number: int) -> None:
-    assert default_held_out(num_pairs) == number
 
 
 def test_more_held_out_pairs_than_there_are_is_refused() -> None:

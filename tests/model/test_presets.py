@@ -19,7 +19,6 @@ from model.decoding.native.packed import reason_not_supported
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
-from model.network.norms import ScalarLayerNorm
 from model.network.presets import ABOUT, PRESETS, expand_preset
 from model.network.quantised import int8_is_supported
 from model.network.transformer import Transformer
@@ -165,17 +164,6 @@ def test_the_base_shape_is_the_published_one(preset: str) -> None:
     assert config.d_ff == (1024 if preset == "post-norm" else 2048)
 
 
-def test_pre_norm_scalar_has_scalar_norms_no_attention_bias_and_a_norm_after_each_stack() -> None:
-    transformer = built("pre-norm-scalar")
-    norms = [module for module in transformer.modules() if isinstance(module, ScalarLayerNorm)]
-    assert len(norms) == 6 * 2 + 6 * 3 + 2
-    assert not [module for module in transformer.modules() if isinstance(module, nn.LayerNorm)]
-    assert isinstance(transformer.encoder_norm, ScalarLayerNorm) and isinstance(
-        transformer.decoder_norm, ScalarLayerNorm
-    )
-    assert [name for name, _ in transformer.named_parameters() if "attention." in name and "bias" in name] == []
-
-
 def test_pre_norm_is_initialised_by_xavier() -> None:
     torch.manual_seed(0)
     config = ModelConfig.from_dict(
@@ -202,12 +190,6 @@ def test_pre_norm_is_initialised_by_xavier() -> None:
         assert float(weight.abs().max()) <= bound, name
         assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.02), name
     assert all(not module.bias.any() for module in transformer.modules() if isinstance(module, nn.Linear))
-
-
-def test_the_feed_forward_of_res_post_norm_has_the_width_of_the_model() -> None:
-    assert expand_preset({"preset": "res-post-norm"})["d_ff"] == 128
-    assert expand_preset({"preset": "res-post-norm", "d_model": 64})["d_ff"] == 64
-    assert expand_preset({"preset": "res-post-norm", "d_ff": 32})["d_ff"] == 32
 
 
 def test_other_keys_override_a_preset() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import sentencex
 from hypothesis import given
@@ -154,26 +152,6 @@ def test_a_limit_that_nothing_fits_still_yields_the_whole_text() -> None:
     assert parts(text, split_text(text, "en", lambda start, end: False)) == ["a", "b", ",", "c"]
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 10_000, "ab " * 3_333, "word, " * 1_666, "\U0001f600" * 10_000, "e\u0301" * 5_000, "!" * 10_000]
-)
-def test_ten_thousand_characters_need_a_bounded_number_of_measurements(text: str) -> None:
-    questions = 0
-    longest_question = 0
-
-    def fits(start: int, end: int) -> bool:
-        nonlocal questions, longest_question
-        questions += 1
-        if end - start < len(text) / 2:
-            longest_question = max(longest_question, end - start)
-        return end - start <= 400
-
-    segments = split_text(text, "en", fits)
-    assert len(segments) <= 40
-    assert questions < 1000
-    assert sum(len(part) for part in parts(text, segments)) >= len(text.replace(" ", ""))
-
-
 def test_a_line_the_library_would_change_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentencex, "segment", lambda language, line: ["One."])
     assert parts("One. Two.", split_text("One. Two.", "en", always)) == ["One. Two."]
@@ -235,20 +213,6 @@ def test_the_measurements_of_splitting_grow_linearly_with_the_text(unit: str) ->
     twice = measured(text * 2)
     assert twice[0] <= 2.2 * questions + 10
     assert twice[1] <= 2.2 * characters + 1000
-
-
-@pytest.mark.parametrize("unit", ["!?", "(", ")", "^", " (", "  ", "e\u0301"])
-def test_the_time_to_split_grows_with_the_length_of_the_text(unit: str) -> None:
-    def seconds(num_characters: int) -> float:
-        text = "x" + unit * (num_characters // len(unit)) + "x"
-        times = []
-        for _ in range(3):
-            begun = time.process_time()
-            split_text(text, "en", lambda start, end: end - start <= 400)
-            times.append(time.process_time() - begun)
-        return min(times)
-
-    assert seconds(200_000) < 8 * seconds(50_000), "four times as long a text; 16 times for a quadratic pattern"
 
 
 @pytest.mark.parametrize("longest", [3, 10, 50])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import resource
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,6 @@ from model.decoding.native.packed import make_native_model
 from model.decoding.options import Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
-from model.decoding.sentence import DecodingRequest
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError, ConfigError, DataError
 from model.network.transformer import Transformer
@@ -146,13 +144,6 @@ def test_frequent_tokens_are_always_candidates_and_on_no_list() -> None:
     learned.check(40, 40, 2)
 
 
-def test_sentences_over_the_length_bound_are_skipped() -> None:
-    pairs, _ = toy_pairs(50)
-    most = len(pairs[0][0]) * len(pairs[0][1]) + len(pairs[1][0]) * len(pairs[1][1])
-    learned = learn_shortlist(pairs, 40, 40, end_id=2, settings=ShortlistSettings(max_links=most))
-    assert learned.facts["sentence_pairs"] == 2
-
-
 def test_learning_from_no_pairs_is_refused() -> None:
     with pytest.raises(DataError, match="no sentence pairs"):
         learn_shortlist([([], [1])], 40, 40, end_id=2)
@@ -226,11 +217,6 @@ def test_an_invalid_table_is_refused(wrong: dict[str, Any], said: str, tmp_path:
     with pytest.raises(ArtifactError, match=said) as refused:
         Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
     assert "verso shortlist" in str(refused.value)
-
-
-def test_a_valid_table_is_accepted(tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", **GOOD)
-    Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
 
 
 @pytest.fixture(scope="module")
@@ -411,20 +397,3 @@ def test_a_sentence_without_candidates_fails_alone(width: int) -> None:
         assert found[0].hypothesis is None
         assert str(found[0].error) == NO_TOKEN
         assert found[1].hypothesis is not None
-
-
-@needs_library
-def test_dropped_sentences_with_a_shortlist_leak_no_memory() -> None:
-    group = native(transformer(), 2, random_table(6))
-
-    def decode_and_drop(number: int) -> int:
-        """Returns the resident memory afterwards, in bytes."""
-        for key in range(number):
-            group.join([DecodingRequest(key, [5, 6, 7, 2], beam(2))])
-            group.step()
-            group.leave([key])
-        assert group.num_sentences == 0
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-    before = decode_and_drop(200)
-    assert decode_and_drop(2_000) - before < 1_000_000, "500 bytes a sentence"

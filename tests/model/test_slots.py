@@ -40,7 +40,6 @@ from tests.model.slots import (
     some_searches,
     step_of,
 )
-from tests.model.test_search import exhaustive
 from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 from tests.pairwise import pairwise
@@ -187,21 +186,6 @@ def test_as_many_tokens_as_allowed_may_be_required(options: DecodingOptions) -> 
             check_required(outcome, asked[key].once_ids)
 
 
-@pytest.mark.parametrize("prefix", [(), (5, 3, 3)], ids=str)
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: tuple[int, ...]) -> None:
-    transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
-    source = [4, 5, 3, 2]
-    options = DecodingOptions(
-        beam_size=64, num_hypotheses=40, length_penalty=penalty, max_new_tokens=3, return_scores=True
-    )
-    found = ranked(drive(slot_cohort(transformer, 64), requests([source], options, prefix_ids=[prefix]))[0])
-    expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty, prefix)
-    for hypothesis, (score, tokens) in zip(found, expected, strict=True):
-        assert hypothesis.token_ids == tokens
-        assert hypothesis.score == pytest.approx(score, abs=1e-5)
-
-
 @pytest.mark.parametrize(("options", "seed", "stepping"), pairwise((GREEDY, BEAM), range(2), STEPPING))
 def test_sentences_that_join_and_leave_change_no_output(
     options: DecodingOptions, seed: int, stepping: dict[str, Any]
@@ -233,18 +217,6 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence(stepping: di
     found, _ = drive_at_random(slot_cohort(transformer, 4, **stepping), asked, seed=1, most=7)
     for key, outcome in found.items():
         same(outcome, drive(plain_cohort(transformer, 4), [asked[key]])[key])
-
-
-def test_scores_may_be_requested_beside_sentences_without_scores() -> None:
-    transformer = tiny_transformer()
-    sources = random_sources(6)
-    group = slot_cohort(transformer, 1)
-    unscored = replace(GREEDY, return_scores=False, min_new_tokens=6)
-    group.join([DecodingRequest(key, sources[key], unscored) for key in range(3)])
-    found = {outcome.key: outcome for _ in range(3) for outcome in group.step()}
-    found |= drive(group, [DecodingRequest(key, sources[key], GREEDY) for key in range(3, 6)])
-    for key, outcome in found.items():
-        same(outcome, drive(plain_cohort(transformer, 1), requests(sources, unscored if key < 3 else GREEDY))[key])
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -411,18 +383,6 @@ def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision:
     assert len(alike) >= 16
     for key in alike:
         assert ranked(found[key])[0].score == pytest.approx(ranked(expected[key])[0].score, abs=0.02)
-
-
-@torch.inference_mode()
-def test_the_sums_are_float32_for_any_dtype_of_weights() -> None:
-    scripted = script(tiny_transformer(), "bfloat16")
-    model = slot_model(scripted)
-    group = SlotCohort(model, 4)
-    group.join(requests(random_sources(2), BEAM))
-    group.step()
-    assert step_of(group).tensors.self_cache.dtype == torch.bfloat16
-    assert step_of(group).tensors.sums.dtype == torch.float32
-    assert step_of(group).tensors.pool_scores.dtype == torch.float64
 
 
 def test_a_bundle_contains_the_step_for_slots(toy_bundle: Path) -> None:

@@ -4,7 +4,6 @@ import csv
 import hashlib
 import math
 import multiprocessing
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,9 +15,8 @@ import torch
 from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
 from model.artifacts.export import export_bundle
 from model.artifacts.manifest import Manifest
-from model.errors import ArtifactError, ConfigError, DataError
+from model.errors import ArtifactError, ConfigError
 from model.network.quantised import int8_is_supported
-from model.scores import score
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.training import loop, update
@@ -28,7 +26,7 @@ from model.training.evaluation import dev_scores
 from model.training.initial import fine_tuning_config, load_initial, with_vocabulary
 from model.training.loop import LEXICON, train
 from model.training.settings import CorpusSettings, TrainingSettings
-from tests.toy import CONFIG, WORDS, write_corpus, write_toy
+from tests.toy import WORDS, write_toy
 
 pytestmark = pytest.mark.thorough
 
@@ -108,13 +106,6 @@ def test_a_run_writes_a_curve_and_checkpoints(tmp_path: Path) -> None:
     assert len(facts["dev_sample"]) == 6
 
 
-def test_the_curve_counts_epochs(tmp_path: Path) -> None:
-    run(settings(tmp_path, batch_tokens=100_000, max_steps=3, cooldown_steps=0, evaluate_every=1), tmp_path, "whole")
-    assert [row["epoch"] for row in curve_of(tmp_path / "whole")] == ["1.0", "2.0", "3.0"]
-    run(settings(tmp_path, max_steps=1, cooldown_steps=0, evaluate_every=1), tmp_path, "part")
-    assert 0 < float(curve_of(tmp_path / "part")[0]["epoch"]) < 1
-
-
 def test_accumulated_gradients_equal_those_of_a_large_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Adam's first step is the sign of the gradient, which depends on rounding if the gradient is zero.
     monkeypatch.setattr(torch.optim, "AdamW", lambda parameters, lr, **others: torch.optim.SGD(parameters, lr=lr))
@@ -172,40 +163,6 @@ def test_changed_settings_of_a_resumed_run_are_reported(tmp_path: Path) -> None:
     assert not any("from here on" in line for line in news)
 
 
-def test_a_vocabulary_too_large_for_the_text_is_refused_with_the_largest_possible(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"5000.*at most \d+"):
-        run(settings(tmp_path, vocab_size=5000), tmp_path)
-
-
-def test_corpora_that_do_not_line_up_are_refused(tmp_path: Path) -> None:
-    config = settings(tmp_path)
-    with (tmp_path / "train.de").open("a") as more:
-        more.write("zu viel\n")
-    with pytest.raises(DataError, match="does not line up: 600 lines of en and 601 of de"):
-        run(config, tmp_path)
-
-
-def test_the_development_set_is_read_before_training(tmp_path: Path) -> None:
-    config = settings(tmp_path, dev="nowhere")
-    with pytest.raises(DataError, match="nowhere"):
-        run(config, tmp_path)
-
-
-def test_scores_have_signatures() -> None:
-    found = score(["the cat sat on the mat", "yes"], ["the cat sat on the mat", "yes"])
-    assert found.bleu == pytest.approx(100.0)
-    assert found.chrf == pytest.approx(100.0)
-    assert found.num_sentences == 2
-    assert "tok:13a" in found.bleu_signature
-    assert "nc:6" in found.chrf_signature
-
-
-def test_the_test_configuration_has_the_documented_format(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text(CONFIG)
-    write_corpus(tmp_path, "x", 3, seed=1)
-    assert TrainingSettings.load(tmp_path / "c.yaml").name == "toy"
-
-
 def test_muon_updates_the_weights_inside_the_layers_and_adamw_all_others(tmp_path: Path) -> None:
     config = settings(tmp_path, optimizer="muon")
     whole = run(config, tmp_path, "whole")
@@ -252,14 +209,6 @@ def test_batches_of_a_process_beside_training_are_those_of_a_thread(
     parts = run(settings(tmp_path), tmp_path, "parts")
     assert_same_weights(parts, whole, atol=0.0)
     assert not multiprocessing.active_children()
-
-
-def test_each_save_reports_loss_speed_and_the_time_left(tmp_path: Path) -> None:
-    lines: list[str] = []
-    run(settings(tmp_path), tmp_path, stop_after_steps=8, report=lines.append)
-    saves = [line for line in lines if line.startswith("saved after update")]
-    assert [line.split(":")[0] for line in saves] == ["saved after update 6 of 12", "saved after update 8 of 12"]
-    assert all(re.search(r": loss \d+\.\d{3}, \d+ tokens/s, \d:\d\d:\d\d left$", line) for line in saves)
 
 
 def test_a_checkpoint_without_a_position_in_pieces_begins_its_epoch_again(tmp_path: Path) -> None:

@@ -154,19 +154,6 @@ def test_rows_that_started_later_step_independently(norm: str, beam: int, starts
 
 
 @torch.inference_mode()
-def test_a_step_writes_only_its_column() -> None:
-    ours, config = transformer()
-    cross_cache = ours.project_memory(ours.encode(SOURCE))
-    cache = torch.full((config.decoder_layers, 2, 3, config.num_heads, 6, 4), torch.nan)
-    cache[..., :2, :] = 0.5
-    seen = torch.ones(1, 1, 1, 3, dtype=torch.bool)
-    ours.step(TARGET[:, :1], torch.tensor(2), cache, cross_cache, 2, seen, padding_mask(SOURCE, PAD))
-    assert (cache[..., :2, :] == 0.5).all()
-    assert cache[..., 2, :].isfinite().all()
-    assert cache[..., 3:, :].isnan().all()
-
-
-@torch.inference_mode()
 def test_padding_changes_nothing() -> None:
     ours, _ = transformer()
     alone = ours(SOURCE[2:, :2], TARGET[2:, :4])
@@ -258,12 +245,6 @@ def test_vocabularies_of_different_size_have_separate_tables() -> None:
     torch.testing.assert_close(
         made(source, TARGET)[0], torch_logits(made, config, source, TARGET)[0], atol=1e-5, rtol=1e-5
     )
-
-
-def test_only_pre_norm_has_a_norm_after_the_stack() -> None:
-    assert "encoder_norm.weight" in transformer(norm="pre")[0].state_dict()
-    for norm in ("post", "residual-post"):
-        assert "encoder_norm.weight" not in transformer(norm=norm)[0].state_dict()
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -45,10 +44,9 @@ from model.errors import UnsupportedFormality, UnsupportedPair
 from model.text.glossary import GlossaryTerm
 from model.translation.options import TranslationOptions
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
-from tests.app.observed import ObservedService, service_threads
+from tests.app.observed import ObservedService
 from tests.waiting import eventually
 
-ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 30.0
 GREEDY = TranslationOptions(decoding="greedy")
 PARAGRAPHS = [f"This is the paragraph number {number}." for number in range(40)]
@@ -143,13 +141,6 @@ async def test_a_document_is_translated_and_its_progress_is_in_sentences() -> No
         assert result.content == TEXT.upper()
 
 
-async def test_several_sentences_of_a_paragraph_count_each() -> None:
-    async with bench() as made:
-        done = await made.ended(await made.add(b"One here. Two there.\n\nThree. Four. Five. 6 7\n"))
-        assert (done.num_done, done.num_sentences) == (5, 5)
-        assert await made.text(done) == "ONE HERE. TWO THERE.\n\nTHREE. FOUR. FIVE. 6 7\n"
-
-
 async def test_documents_are_translated_one_after_the_other() -> None:
     translator = held_translator()
     async with bench(translator) as made:
@@ -203,15 +194,6 @@ async def test_a_long_document_lets_those_of_others_go_first_and_then_goes_on(mo
         assert begun == [long.id, other.id, long.id, other.id, long.id, following.id]
         assert (await made.text(long), await made.text(other)) == (TEXT.decode().upper(), "OTHER")
         assert sum(translator.log.joins) == len(PARAGRAPHS) + 2  # nothing was translated twice
-
-
-async def test_options_are_those_of_the_request() -> None:
-    translator = FakeTranslator()
-    async with bench(translator) as made:
-        options = replace(GREEDY, glossary=(GlossaryTerm("house", "Gebäude"),), protect=("auto", "[A-Z]{2}-[0-9]+"))
-        done = await made.ended(await made.add(b"See AB-12 now.", options=options))
-        assert await made.text(done) == "SEE AB-12 NOW."
-        assert done.status == "done"
 
 
 async def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_source(
@@ -333,15 +315,6 @@ async def test_a_document_whose_reading_ended_the_service_is_failed_and_not_read
     assert (failed.problem["code"], failed.problem["status"]) == ("document_too_complex", 422)
 
 
-async def test_a_document_in_work_that_is_stopped_goes_on_after_a_restart(tmp_path: Path) -> None:
-    translator = held_translator()
-    async with bench(translator, data_dir=tmp_path) as made:
-        document = await made.add(b"one")
-        await eventually(translator.stepping.is_set)
-    async with bench(data_dir=tmp_path) as made:
-        assert (await made.ended(document)).status == "done"
-
-
 async def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,19 +352,6 @@ async def test_a_document_whose_process_ends_is_failed_while_others_are_translat
         bad, good = await made.add(b"bad"), await made.add(b"good")
         assert (await made.ended(good)).status == "done"
         assert (await made.ended(bad)).status == "failed"
-
-
-async def test_a_glossary_is_asked_for_with_the_texts_of_the_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Sequence[str]] = []
-
-    async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
-        asked.append(texts)
-        return (GlossaryTerm("house", "Gebäude"),)
-
-    async with bench() as made:
-        document = await made.add(b"A house.\n\nTwo.", terms=terms)
-        assert asked == [["A house.", "Two."]]
-        assert "Gebäude" in document.options
 
 
 async def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -> None:
@@ -433,15 +393,6 @@ async def test_a_document_is_deleted_a_day_after_it_is_done() -> None:
             await made.documents.get(document.id)
         with pytest.raises(DocumentNotFound):
             await made.documents.result(document.id)
-
-
-async def test_expired_documents_leave_the_folder(tmp_path: Path) -> None:
-    async with bench(data_dir=tmp_path) as made:
-        document = await made.ended(await made.add())
-        assert len(list((tmp_path / "documents").glob(f"{document.id}.*"))) == 2
-        made.now += KEPT_S
-        await made.ended(await made.add(b"another"))
-        assert not list((tmp_path / "documents").glob(f"{document.id}.*"))
 
 
 async def test_a_document_in_work_does_not_expire() -> None:
@@ -621,13 +572,6 @@ async def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
         assert sum(second.log.joins) == 40 - num_done
 
 
-async def test_results_outlive_the_process_in_a_data_folder(tmp_path: Path) -> None:
-    async with bench(data_dir=tmp_path) as made:
-        document = await made.ended(await made.add(b"kept"))
-    async with bench(data_dir=tmp_path) as made:
-        assert await made.text(document) == "KEPT"
-
-
 async def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
@@ -635,25 +579,6 @@ async def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path, monk
         await made.ended(await made.add(b"secret"))
         assert list(tmp_path.glob("verso-documents-*/*.source"))
     assert not list(tmp_path.iterdir())
-
-
-async def test_before_the_first_document_there_is_no_folder_thread_or_task(tmp_path: Path) -> None:
-    before = threading.enumerate()
-    async with bench(data_dir=tmp_path / "data") as made:
-        tasks = asyncio.all_tasks()
-        with pytest.raises(DocumentNotFound):
-            await made.documents.get("0" * 32)
-        assert asyncio.all_tasks() == tasks
-        assert not any("documents" in one.name for one in service_threads(before))
-        assert not (tmp_path / "data").exists()
-
-
-def test_the_application_is_made_without_the_libraries_of_documents() -> None:
-    code = (
-        "import sys; from app.main import create_app; from app.settings import Settings; create_app(Settings()); "
-        "assert not {'lxml', 'polib', 'markdown_it', 'sqlite3', 'app.documents.store'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=2 * PATIENCE_S, check=True)
 
 
 async def test_a_data_folder_belongs_to_one_process(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from app.documents.formats import csv_cells
-from app.documents.formats.table import FORMATS
 from tests.app.documents.translated import read, texts_of, translated, translated_text, unchanged
 
 PAGE = """\
@@ -376,21 +374,6 @@ def test_a_cell_of_csv_does_not_begin_with_the_sign_of_another_formula_than_befo
     assert read(".csv", "- one,b").write(["=cmd", None], "de") == b'"\'=cmd",b'
 
 
-@pytest.mark.parametrize(
-    ("table", "separator"),
-    [
-        ("a,b\n1,2\n", ","),
-        ("a;b, c\nd;e\n", ";"),
-        ("a\tb\n", "\t"),
-        ("one|two\n", "|"),
-        ('"a, b, c";d\n"e, f";g\n', ";"),
-        ("word\n", ","),
-    ],
-)
-def test_the_separator_of_csv_is_the_sign_that_lines_have_as_often(table: str, separator: str) -> None:
-    assert csv_cells._separator(table) == separator
-
-
 def test_csv_translates_cells_and_keeps_the_dialect() -> None:
     assert translated_text(".csv", TABLE) == (
         'ID;NAME;"A TEXT"\r\n1;HELLO YOU;"HE SAID ""NO""; YES"\r\n2;;12\r\n"3";" SPACED ";=SUM(1)\r\n'
@@ -534,7 +517,3 @@ def test_xliff_2_fills_targets() -> None:
     found = translated_text(".xliff", XLIFF_2)
     assert '<target>HI <pc id="1">YOU</pc> THERE</target></segment>' in found
     assert 'trgLang="de"' in found
-
-
-def test_every_format_has_a_test() -> None:
-    assert set(FORMATS) - set(FILES) == {".htm", ".docx", ".odt", ".pptx", ".epub"}

@@ -200,19 +200,6 @@ def test_a_branch_that_moved_is_pulled_again_and_a_pinned_commit_stays(
     assert "503" in pull.warnings()[0]
 
 
-def test_a_branch_that_moved_is_served_as_it_was_if_the_new_commit_was_never_pulled(
-    hub: FakeHub, checkpoint: Path, pull: Pulls
-) -> None:
-    hub.add(NAME, checkpoint)
-    first = pull()
-    hub.add(NAME, checkpoint)
-    hub.cuts["model.safetensors"] = [1000]
-    with pytest.raises(HubUnreachable):
-        pull()
-    hub.status = 500
-    assert pull() == first
-
-
 def test_precisions_are_kept_apart(hub: FakeHub, checkpoint: Path, pull: Pulls) -> None:
     hub.add(NAME, checkpoint)
     assert read_manifest(pull(precision="float32")).precision == "float32"
@@ -411,24 +398,3 @@ def test_a_pull_ends_with_the_program_that_started_it(hub: FakeHub, checkpoint: 
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(120) != 0
-
-
-@pytest.mark.thorough
-def test_a_bundle_in_the_cache_is_found_without_importing_torch(hub: FakeHub, checkpoint: Path, pull: Pulls) -> None:
-    hub.add(NAME, checkpoint)
-    bundle = pull()
-    code = (
-        "import sys; from model.__main__ import main\n"
-        "assert main(sys.argv[1:]) == 0\n"
-        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code, "pull", NAME, "--precision", "float32", "--cache-dir", str(pull.cache)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == str(bundle)
