@@ -16,8 +16,7 @@ from transformers import MarianMTModel
 
 from benchmarks.checkpoints import SHAPES, make_checkpoint, make_sources
 from benchmarks.contenders import Job, Row, serve_engine
-from benchmarks.processes import environment, started
-from benchmarks.rivals import INSTALL, RIVALS, Rival
+from benchmarks.processes import started
 from benchmarks.rivals.graph_search import GraphEngine, Integers, first_scores, search
 from benchmarks.rivals.graphs import BeamGraph, EncoderGraph, GreedyGraph
 from benchmarks.rivals.marian import make_model as make_marian
@@ -27,28 +26,11 @@ pytestmark = pytest.mark.thorough
 
 NUM_TOKENS = 6
 
-ROOT = Path(__file__).resolve().parents[1]
-
 
 def test_variables_are_set_for_a_process_before_it_loads_anything() -> None:
     with started("test", send_variable, "VERSO_ISA", variables={"VERSO_ISA": "avx2"}) as worker:
         assert worker.run("wanted") == ["avx2"]
     assert "VERSO_ISA" not in os.environ
-
-
-def test_variables_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERSO_ISA", "portable")
-    monkeypatch.delenv("CT2_USE_MKL", raising=False)
-    with environment({"VERSO_ISA": "avx2", "CT2_USE_MKL": "1"}):
-        assert (os.environ["VERSO_ISA"], os.environ["CT2_USE_MKL"]) == ("avx2", "1")
-    assert os.environ["VERSO_ISA"] == "portable"
-    assert "CT2_USE_MKL" not in os.environ
-
-
-def test_a_rival_names_the_packages_that_are_missing() -> None:
-    assert Rival("OpenVINO", ("numpy", "no-such-package")).missing_packages == ["no-such-package"]
-    listed = {line.split(">")[0] for line in (ROOT / INSTALL.split()[-1]).read_text().splitlines() if line[0] != "#"}
-    assert listed == {package for rival in RIVALS.values() for package in rival.packages}
 
 
 class ScriptedRunner:

@@ -20,7 +20,7 @@ from torch import nn
 from benchmarks.checkpoints import SHAPES, SHIPPED
 from benchmarks.contenders import rows_for
 from benchmarks.http_client import NO_ANSWER, Answer, Load, Outcome, post, run
-from benchmarks.instruction_sets import INSTRUCTION_SETS, fastest_set, missing_flags
+from benchmarks.instruction_sets import fastest_set, missing_flags
 from benchmarks.load import Plan, probes_over, summarise
 from benchmarks.shipped import SPM, convert, shipped_tokenizer
 from benchmarks.tables import percentile
@@ -182,21 +182,6 @@ def test_a_percentile_is_the_nearest_rank() -> None:
     assert [percentile(values, share) for share in (0.0, 0.5, 0.95, 0.99, 1.0)] == [1, 50, 95, 99, 100]
     assert percentile([3.0], 0.99) == 3.0
     assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0
-
-
-def test_all_engines_are_limited_to_the_instruction_set() -> None:
-    rows = rows_for(2, torch_too=True, rivals=["ONNX Runtime", "OpenVINO", "Marian"], instruction_set="avx2")
-    assert all(row.variables.items() >= INSTRUCTION_SETS["avx2"].environment.items() for row in rows)
-    assert len({row.name for row in rows}) == len(rows)
-    # CTranslate2 is measured with both libraries of products.
-    backends = {row.name: row.variables["CT2_USE_MKL"] for row in rows if row.library == "CTranslate2"}
-    assert backends["CTranslate2 int8, oneDNN, 1 x 2"] == "0"
-    assert backends["CTranslate2 int8, MKL, 2 x 1"] == "1"
-    assert len(backends) == 8
-    assert not any("CT2_USE_MKL" in row.variables for row in rows if row.library != "CTranslate2")
-    chosen = rows_for(2, instruction_set="avx2", backends=["oneDNN"])
-    assert {row.backend for row in chosen if row.library == "CTranslate2"} == {"oneDNN"}
-    assert all(row.variables == {} for row in rows_for(2, torch_too=True))
 
 
 def test_the_fastest_instruction_set_is_the_one_that_the_processor_has_completely() -> None:
@@ -374,22 +359,6 @@ def test_static_batches_contain_the_requests_that_arrived_meanwhile() -> None:
 
     assert asyncio.run(ask_many()) == [["a", str(number)] for number in range(8)]
     assert sizes == [4, 4]
-
-
-def test_a_failed_static_batch_fails_only_its_callers() -> None:
-    def translate(batch: Sequence[Item]) -> list[list[str]]:
-        if batch[0].pieces == ["bad"]:
-            raise RuntimeError("it does not work")
-        return [item.pieces for item in batch]
-
-    async def ask_two() -> tuple[Any, Any]:
-        batcher = StaticBatcher(translate, num_workers=1, max_batch=1, wait_s=0.0)
-        async with batcher.running():
-            return await asyncio.gather(batcher.answer(["bad"], 5), batcher.answer(["good"], 5), return_exceptions=True)
-
-    bad, good = asyncio.run(ask_two())
-    assert isinstance(bad, RuntimeError)
-    assert good == ["good"]
 
 
 def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(

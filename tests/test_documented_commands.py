@@ -245,19 +245,3 @@ def test_the_requests_of_a_block_are_answered(block: Block, server: Server, tmp_
         errors="replace",
     )
     assert done.returncode == 0, (script, done.stdout[:1000], done.stderr)
-
-
-def test_this_test_finds_commands_that_are_gone() -> None:
-    for text in (
-        "make no-such-target",
-        "verso no",
-        "verso translate --no-such-option",
-        "VERSO_NO=1 verso serve",
-        "python -m benchmarks.load --no-such-option",
-        "python -m benchmarks.no",
-        "python -m pytest -m no_such_marker",
-        "no-such-program",
-    ):
-        (command,) = commands(text)
-        with pytest.raises(AssertionError):
-            check(command)

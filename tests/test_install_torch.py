@@ -144,13 +144,6 @@ def test_on_other_systems_than_linux_the_only_build_is_installed(
     assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
 
 
-def test_an_unknown_build_is_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["install_torch.py", "rocm"])
-    with pytest.raises(SystemExit, match="'rocm'; it must be auto, cpu or cuda"):
-        machine.script.main()
-    assert machine.asked == []
-
-
 @pytest.mark.parametrize(
     ("gpu", "knows_capability", "names"),
     [
@@ -217,16 +210,6 @@ def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_ou
     ):
         assert part in said
     assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
-
-
-def test_an_installed_cuda_build_is_kept_whatever_the_driver(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    put_nvidia_smi(monkeypatch, tmp_path, "Tesla T4, 535.104.05, 7.5")
-    monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
-    machine.installed = (machine.script.pinned_version(), "cuda")
-    assert machine.script.main() == 0
-    assert machine.asked == []
 
 
 def test_installation_and_service_agree_on_what_the_cuda_build_needs(machine: Machine) -> None:

@@ -15,7 +15,6 @@ from model.errors import DataError
 from model.process.files import file_digest
 from model.text.tokenizer import Tokenizer
 from model.training.corpus import Pair, read_lines, read_parallel, unseen, write_lines, write_parallel
-from model.training.settings import CorpusSettings, TrainingSettings
 from model.translator import Translator
 from scripts.shipped import add_sets, back_translate, command, held_out, plausible, vocabulary
 from scripts.shipped.plausible import Reason
@@ -216,41 +215,6 @@ def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_o
 
 
 # Configurations
-
-
-OWN_SETS = add_sets.names(ROOT / "data" / "written") + add_sets.names(ROOT / "data" / "translated")
-
-
-@pytest.mark.parametrize("name", ["general", "continued", "focused", "cooldown", "phrases", "phrases-and-chat", "long"])
-def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
-    settings = TrainingSettings.load(STAGES / f"{name}.yaml")
-    script = (ROOT / "scripts" / "train_shipped.sh").read_text(encoding="utf-8")
-    held = {corpus for parts in held_out.KINDS.values() for corpus in parts} | set(held_out.WITH_OWN_SETS)
-    mixed = set[str]()
-    for corpus in settings.train:
-        assert isinstance(corpus, CorpusSettings)
-        folder, _, base = corpus.path.partition("/")
-        if folder in ("bt1", "bt2", "bt3"):
-            text, _, language = base.rpartition("-")
-            assert f"{folder} " in script
-            assert text in script
-            # The target was written by people.
-            assert (corpus.direction, corpus.tag) == (f"{'de' if language == 'en' else 'en'}-{language}", "<bt>")
-        else:
-            assert base not in mixed
-            mixed.add(base)
-            assert folder in ("mix", "best")
-            assert corpus.direction is None
-    own_dev: set[str] = set()
-    if name in ("general", "continued"):
-        assert mixed == held
-    else:
-        assert mixed <= held | {*add_sets.OTHERS, *OWN_SETS}
-        own_dev = set(add_sets.names(ROOT / "data" / "dev"))
-    assert isinstance(settings.dev, tuple)
-    assert {path for path in settings.dev if path.startswith("dev/")} == {
-        f"dev/{kind}" for kind in {*held_out.KINDS, *own_dev}
-    }
 
 
 # Newer sets

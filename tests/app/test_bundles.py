@@ -252,28 +252,6 @@ def test_on_a_gpu_shortlists_are_not_used_and_the_log_says_so(
     assert "on a GPU shortlists are not used" in caplog.text
 
 
-def test_the_device_that_auto_stands_for_is_logged_once_with_the_reason(
-    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(devices, "cuda_obstacle", lambda: None)
-    monkeypatch.setattr(devices, "gpu_obstacle", lambda index: None)
-    monkeypatch.setattr(devices, "describe_gpu", lambda index: "NVIDIA L4 (compute capability 8.9)")
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
-    for name in ("a", "b"):
-        write(tmp_path / f"{name}.pt", name)
-    with caplog.at_level("INFO", logger="app.bundles"):
-        BundleFiles(Settings(device="auto", models=str(tmp_path))).load_configured()
-    assert [call["device"] for call in loaded] == ["cuda", "cuda"]
-    (record,) = caplog.records
-    assert record.levelname == "INFO"
-    assert record.fields == {  # type: ignore[attr-defined]
-        "device": "cuda",
-        "setting": "auto",
-        "reason": "torch can use NVIDIA L4 (compute capability 8.9)",
-    }
-
-
 def test_a_gpu_that_cannot_be_used_is_a_warning_and_the_cpu_serves(
     tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,31 +267,3 @@ def test_a_gpu_that_cannot_be_used_is_a_warning_and_the_cpu_serves(
         "the model runs on the CPU, because the NVIDIA driver on your system is too old; to use a GPU, update the "
         "NVIDIA driver"
     )
-
-
-def test_a_bundle_in_float16_that_has_to_run_on_the_cpu_is_a_warning(
-    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(devices, "cuda_obstacle", lambda: devices.Obstacle("it is too old", "take another GPU"))
-    monkeypatch.setattr("torch.version.cuda", "13.0")
-    path = write(tmp_path / "a.pt", "a", precision="float16")
-    with caplog.at_level("WARNING", logger="app.bundles"):
-        BundleFiles(Settings(device="auto", model=str(path))).load_configured()
-        BundleFiles(Settings(device="cpu", model=str(path))).load_configured()  # asked for
-    assert [call["device"] for call in loaded] == ["cpu", "cpu"]
-    _, record = caplog.records
-    assert "serve one in int8" in record.getMessage()
-
-
-def test_a_bundle_in_int8_is_served_on_a_gpu_in_float16_and_the_log_says_so(
-    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
-    write(tmp_path / "a.pt", "a", precision="int8")
-    write(tmp_path / "b.pt", "b", precision="float16")
-    with caplog.at_level("WARNING", logger="app.bundles"):
-        BundleFiles(Settings(device="cuda", models=str(tmp_path))).load_configured()
-    assert [call["path"].name for call in loaded] == ["a.pt", "b.pt"]
-    (record,) = caplog.records
-    assert record.fields == {"file": "a.pt", "precision": "int8", "served_in": "float16"}  # type: ignore[attr-defined]
-    assert "float16" in record.getMessage()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,23 +23,13 @@ from app.serving.request import TranslationRequest
 from app.serving.text_job import TranslateResult
 from app.serving.text_translation import StreamedSentence, StreamedText
 from app.settings import Settings
-from app.telemetry import joined_metrics
 from app.telemetry.metrics import Metrics
 from model.errors import UnsupportedPair
 from model.translation.options import TranslationOptions
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 
-PATIENCE_S = 30.0
 GREEDY = TranslationOptions(decoding="greedy")
 NO_MEMORY = {"cache_bytes": 0, "coalesce": "off"}
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
 
 
 @dataclass
@@ -173,20 +162,6 @@ async def test_a_request_is_given_to_a_bounded_number_of_replicas() -> None:
 
 async def rendered(service: RemoteTranslations) -> bytes:
     return await service._metrics.render_all()
-
-
-async def test_the_metrics_of_replicas_are_joined_beside_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[threading.Thread] = []
-
-    def joined(pages: Mapping[str, bytes]) -> bytes:
-        threads.append(threading.current_thread())
-        return b"".join(pages.values())
-
-    monkeypatch.setattr(joined_metrics, "joined", joined)
-
-    async with cluster_of(FakeTranslator()) as (service, _):
-        await rendered(service)
-    assert threads and threading.main_thread() not in threads
 
 
 async def test_a_replica_that_ends_is_asked_no_more() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from app.engine.caller import UNKNOWN_CALLER, Caller, Priority
 from app.engine.coalescing import PendingRequest, SharedDecoding
-from app.engine.engine import Dropped, Engine
+from app.engine.engine import Engine
 from app.engine.joining import Budget
 from app.engine.scheduler import Scheduler
 from app.engine.translation_cache import TranslationCache
@@ -303,21 +303,6 @@ def test_unloading_a_bundle_removes_its_cached_results() -> None:
         assert (len(desk.cache), desk.counted("cache_entries")) == (0, 0)
         desk.texts("x")
         assert desk.translator.log.joins == [1, 1]
-
-
-def test_waiting_requests_get_an_error_when_the_engine_stops() -> None:
-    translator = held_translator()
-    with desk_of(translator) as desk:
-        waiting, done = desk.ask("x", "y", "x")
-        stopper = threading.Thread(target=desk.engine.stop, args=(PATIENCE_S,))
-        stopper.start()
-        translator.step_gate.set()
-        stopper.join(PATIENCE_S)
-        assert done.wait(PATIENCE_S)
-        assert {type(one) for one in waiting.outcomes} <= {Dropped, Hypothesis}
-        with pytest.raises(Dropped):
-            desk.ask("z")
-        assert desk.holds_nothing
 
 
 def test_many_concurrent_callers_each_get_their_own_results() -> None:

@@ -232,14 +232,6 @@ async def test_the_languages_may_be_left_out_if_the_glossary_has_one_pair(
     assert (await native(client, glossary=several)).status_code == 200
 
 
-async def test_a_stored_glossary_without_a_term_of_the_text_is_answered_like_any_other(
-    client: httpx.AsyncClient, service: RoteService
-) -> None:
-    response = await native(client, text="A fox.", glossary=await created(client))
-    assert len(service.calls[0]["options"].glossary) == 1
-    assert "glossary" in response.json()["translations"][0]
-
-
 async def test_a_wrong_id_of_a_glossary_is_a_problem(client: httpx.AsyncClient) -> None:
     refused = await native(client, glossary=NOWHERE)
     assert (refused.status_code, refused.json()["code"]) == (404, "glossary_not_found")

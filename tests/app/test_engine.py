@@ -270,20 +270,6 @@ def test_a_sentence_cancelled_while_its_cohort_is_created_is_not_decoded(monkeyp
     assert inbox.is_empty
 
 
-def test_withdrawing_twice_counts_once() -> None:
-    translator = held_translator()
-    inbox = Inbox()
-    with engine_of(translator) as engine:
-        keys = {sentence.key for sentence in engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)}
-        until(lambda: translator.log.joins == [2])
-        engine.withdraw(keys)
-        engine.withdraw(keys, expired=True)
-        translator.step_gate.set()
-        until(lambda: engine.is_idle)
-        assert (counted(engine, "cancelled"), counted(engine, "expired")) == (2, 0)
-    assert inbox.is_empty
-
-
 def test_a_cancelled_sentence_gets_no_failure_of_its_cohort(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
     inbox, gate = Inbox(), Gate()
@@ -448,25 +434,6 @@ def test_an_engine_that_never_started_drops_waiting_sentences_when_stopped() -> 
     engine.stop(PATIENCE_S)
     assert isinstance(inbox.take(1)[0], Dropped)
     assert inbox.is_empty
-
-
-def test_stopping_delivers_nothing_for_cancelled_sentences() -> None:
-    inbox, gate = Inbox(), Gate()
-    with engine_of(FakeTranslator()) as engine:
-        engine.call(lambda: gate.pass_through(), lambda outcome: None)
-        assert gate.reached.wait(PATIENCE_S)
-        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
-        engine.withdraw({left.key})
-        stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
-        stopper.start()
-        until(lambda: is_stopping(engine))
-        gate.open.set()
-        stopper.join(PATIENCE_S)
-        assert not stopper.is_alive()
-        assert isinstance(inbox.take(1)[1], Dropped)
-        assert inbox.is_empty
-        assert counted(engine, "cancelled") == 2
-        assert engine.metrics.registry.get_sample_value("verso_running_sentences") == 0
 
 
 def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from tests.app.wire import Answer, exchange, fake_app, listening, request
+from tests.app.wire import exchange, fake_app, listening, request
 
 pytestmark = pytest.mark.anyio
 
@@ -150,17 +150,3 @@ async def test_a_form_without_a_body_is_one_without_fields(port: int) -> None:
         request("POST", "/detect?q=Guten+Morgen", "Host: localhost"),
     )
     assert [answer.status for answer in found] == [405, 200, 200]
-
-
-@pytest.mark.parametrize("base", BASES)
-async def test_a_subtitle_editor_sends_a_request_for_each_line(port: int, base: str) -> None:
-    lines = [f"line {number}\nand more" for number in range(30)]
-
-    async def translate(line: str) -> Answer:
-        body = json.dumps({"q": line, "source": "en", "target": "de", "format": "text", "api_key": ""}).encode()
-        head = ["Host: localhost", "Content-Type: application/json; charset=utf-8"]
-        (answer,) = await exchange(port, request("POST", f"{base}/translate", *head, body=body))
-        return answer
-
-    found = await asyncio.gather(*(translate(line) for line in lines))
-    assert [answer.json["translatedText"] for answer in found] == [line.upper() for line in lines]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -355,18 +354,3 @@ async def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:
     with pytest.raises(NotReady, match="shutting down"):
         await service.load_model("french.pt", None)
     await service.stop()
-
-
-async def test_loading_a_model_does_not_change_the_number_of_threads() -> None:
-    def one_thread() -> FakeTranslator:
-        torch.set_num_threads(1)
-        return french()
-
-    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": one_thread}), threads=2) as service:
-        counted: queue.Queue[Any] = queue.Queue()
-        service.engine.call(torch.get_num_threads, counted.put)
-        before = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
-        await service.load_model("french.pt", None)
-        service.engine.call(torch.get_num_threads, counted.put)
-        after = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
-        assert (before, after) == (2, 2)

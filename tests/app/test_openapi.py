@@ -163,13 +163,6 @@ def test_a_translated_document_may_have_the_media_type_of_every_format(path: str
     assert documented.keys() == {row.media_type for row in FORMATS.values()}
 
 
-@pytest.mark.parametrize(("path", "method"), [(path, method) for path, method in ROUTES if "documents" in path])
-def test_a_disk_that_fails_is_documented_where_documents_are_kept(path: str, method: str) -> None:
-    examples_of_503 = operation(path, method)["responses"]["503"]["content"][PROBLEM]["examples"]
-    assert "storage_unavailable" in examples_of_503
-    assert ("507" in operation(path, method)["responses"]) == (method != "get")
-
-
 def test_every_reference_resolves_and_every_schema_is_used() -> None:
     found = set(references(DOCUMENT))
     assert found == {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}

@@ -85,12 +85,6 @@ def test_the_registry_lists_all_pairs_and_languages() -> None:
     assert (found.names, len(found)) == (["a"], 1)
 
 
-def test_removing_an_unknown_model_changes_nothing() -> None:
-    found = registry(model("a", "en-de"))
-    assert found.remove("b") is None
-    assert found.names == ["a"]
-
-
 def test_pairs_that_are_never_used_are_listed() -> None:
     found = registry(model("a", "en-de", "de-en"))
     assert found.add(model("b", "fr-en")) == LanguagePairs()

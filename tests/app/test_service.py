@@ -14,16 +14,13 @@ from app.engine.estimate import Pace
 from app.errors import InferenceFailed
 from app.serving.detection import Detection
 from app.serving.request import TranslationRequest
-from app.serving.service import TranslationService
-from app.settings import Settings
-from app.telemetry.metrics import Metrics
 from model.errors import DecodingError, InputError, InvalidMarkup, SeveralSentences, UnsupportedPair
 from model.network.heads import AttentionHead
 from model.translation.confidence import NOTHING_TRANSLATED
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translation.results import AttendedSentence
-from tests.app.fakes import BUDGET, MANIFEST, FakeBundles, FakeTranslator, WordDetector
+from tests.app.fakes import MANIFEST, FakeBundles, FakeTranslator, WordDetector
 from tests.app.services import (
     GREEDY,
     advance_clock,
@@ -245,26 +242,6 @@ async def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.Monk
         outcome = await ask(service, "bad", "good")
         assert isinstance(outcome.results[0], InferenceFailed)
         assert texts_of(outcome)[1] == "GOOD"
-
-
-async def test_the_times_are_reported_separately(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = FakeTranslator()
-    now = [100.0]
-    prepare = translator.prepare
-
-    def slow(text: str, source: str, target: str, options: TranslationOptions) -> Plan:
-        now[0] += 5.0
-        return prepare(text, source, target, options)
-
-    monkeypatch.setattr(translator, "prepare", slow)
-    service = TranslationService(Settings(**BUDGET), Metrics(), FakeBundles(translator), clock=lambda: now[0])
-    await service.start()
-    try:
-        await service.wait_loaded()
-        outcome = await ask(service, "text")
-    finally:
-        await service.stop()
-    assert (outcome.queue_ms, outcome.decode_ms, outcome.total_ms) == (0.0, 0.0, 5000.0)
 
 
 async def test_texts_are_translated_while_languages_are_still_being_loaded() -> None:

@@ -97,22 +97,6 @@ async def test_the_trace_of_the_client_goes_on(receiver: Receiver) -> None:
     assert response.headers["traceparent"] == f"00-{TRACE}-{request.span_id.hex()}-01"
 
 
-async def test_a_client_that_samples_out_its_trace_gets_none_of_ours(receiver: Receiver) -> None:
-    async with traced(receiver.endpoint) as client:
-        response = await translate(client, traceparent=f"00-{TRACE}-{PARENT}-00")
-        assert response.headers["traceparent"].startswith(f"00-{TRACE}-")
-        assert response.headers["traceparent"].endswith("-00")
-    assert receiver.bodies == []
-
-
-@pytest.mark.parametrize("sent", ["", "nonsense", f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{PARENT}", "ff-a-b-01"])
-async def test_a_header_that_is_no_parent_is_ignored(receiver: Receiver, sent: str) -> None:
-    async with traced(receiver.endpoint) as client:
-        assert (await translate(client, traceparent=sent)).status_code == 200
-    (request,) = receiver.named("POST /translate")
-    assert request.parent_span_id == b"" and request.trace_id.hex() != TRACE
-
-
 async def test_the_log_line_of_a_request_names_its_trace(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "app.requests")
     async with traced(receiver.endpoint) as client:
@@ -259,15 +243,6 @@ async def test_the_password_in_an_endpoint_is_in_no_error(value: str) -> None:
         load_settings({"VERSO_OTLP_ENDPOINT": value})
     assert "***@localhost:4317': must be" in str(refused.value)
     assert "word" not in str(refused.value) and "word" not in str(refused.value.__cause__)
-
-
-async def test_the_standard_variables_name_the_service(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_SERVICE_NAME", "translator-eu")
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
-    async with traced(receiver.endpoint) as client:
-        await translate(client)
-    assert receiver.resource["service.name"] == "translator-eu"
-    assert receiver.resource["deployment.environment"] == "test"
 
 
 @pytest.mark.thorough

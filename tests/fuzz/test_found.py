@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,21 +70,3 @@ def test_errors_that_are_no_refusals_are_findings_and_kept(tmp_path: Path) -> No
     assert finding.startswith("AssertionError at tests/fuzz/test_found.py")
     (kept,) = tmp_path.glob("*.bin")
     assert kept.read_bytes().startswith(b"b")
-
-
-def test_an_input_that_takes_far_longer_than_others_of_its_size_is_a_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.fuzz.session.SLOW_S", 0.05)
-    monkeypatch.setattr("tests.fuzz.session.SLOW_S_PER_KB", 0.001)
-
-    def run(data: bytes) -> None:
-        with contextlib.suppress(Exception):  # which does not hide it
-            re.search(rb" +x", data)
-
-    session = Session(Target("example", run, lambda: [b"a b"]), tmp_path, seconds=60, engine="mutations", most=100)
-    mutate_until_over(session, None, seed=0)
-    (finding,) = session.report.findings
-    assert finding.startswith("TooSlow at tests/fuzz/test_found.py")
-    (kept,) = tmp_path.glob("*.bin")
-    assert kept.read_bytes().count(b" ") > 10_000

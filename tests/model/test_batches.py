@@ -16,7 +16,6 @@ from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker
 from model.training.corpus import LoadedCorpus
 from model.training.distributed import ALONE
-from model.training.prefetch import prefetch
 from model.training.update_batches import Position, update_batches
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
@@ -246,30 +245,6 @@ def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
     assert seen == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
 
 
-def test_joining_keeps_a_batch_without_room_unchanged() -> None:
-    """The longest sentences have the maximal length, so that two of them do not fit."""
-    bound = max(len(side) for row in expected_rows(BOTH) for side in (row[0], row[1][1:]))
-    longest = {row for row in expected_rows(BOTH) if bound in (len(row[0]), len(row[1]) - 1)}
-    joined = rows(list(maker(max_tokens=bound, augmentation=Augmentation(joined=1)).epoch(0)))
-    assert longest <= joined.keys()
-    assert max(max(len(source), len(target) - 1) for source, target in joined) == bound
-
-
 def test_a_bound_below_every_sentence_is_refused() -> None:
     with pytest.raises(DataError, match="longer than max_tokens_per_sentence, which is 2"):
         maker(max_tokens=2)
-
-
-def test_positions_are_those_of_the_tokens_to_predict() -> None:
-    batch = Batch(torch.tensor([[5, END_ID]] * 2), torch.tensor([[START_ID, 7, END_ID], [START_ID, END_ID, PAD_ID]]))
-    assert batch.places is not None
-    assert batch.places.tolist() == [0, 1, 2]
-    assert batch.num_target_tokens == 3
-    assert Batch(batch.source[:1], batch.target[:1]).places is None
-
-
-def test_items_made_ahead_are_unchanged() -> None:
-    options = {"subword_sampling": 0.5, "target_subword_sampling": 0.5, "augmentation": Augmentation(lower=0.2)}
-    made = maker(**options)
-    with prefetch(item for item in made.epoch(1)) as batches:
-        assert same(list(batches), list(maker(**options).epoch(1)))

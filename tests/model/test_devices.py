@@ -12,11 +12,9 @@ import torch
 from model.artifacts.bundle import check_device, served_precision
 from model.errors import DeviceError
 from model.process.devices import (
-    OLDEST_CAPABILITY,
     OLDEST_DRIVER,
     _runs,
     choose_device,
-    cuda_obstacle,
     gpu_obstacle,
 )
 from tests.gpus import with_gpus, without_gpus
@@ -133,16 +131,6 @@ def test_machine_code_runs_on_its_generation_and_intermediate_code_on_newer_gpus
     architecture: str, capability: tuple[int, int], runs: bool
 ) -> None:
     assert _runs(architecture, capability) is runs
-
-
-@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)])
-def test_every_gpu_that_the_documents_promise_is_used(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]
-) -> None:
-    with_gpus(monkeypatch, capability)
-    assert capability >= OLDEST_CAPABILITY
-    assert cuda_obstacle() is None
-    assert gpu_obstacle(0) is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ import torch
 from app.errors import SettingsError
 from app.settings import load_settings
 from model.artifacts.script import script
-from model.decoding.native import cohort as native_cohort
 from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model
@@ -30,6 +29,8 @@ from tests.model.test_native import answers, decode_together, needs_library
 from tests.model.test_shortlist import VOCAB, random_table
 from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
+
+pytestmark = pytest.mark.usefixtures("one_token_a_step")
 
 FOUND = library.load_library()
 USABLE = [] if FOUND is None else [one.name for one in library.instruction_sets(FOUND) if one.lacking is None]
@@ -87,11 +88,6 @@ def decoded(model: NativeModel, width: int) -> list[Any]:
     group = NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
     found = decode_together(group, sources, [options] * len(sources))
     return [answers(found[key]) for key in sorted(found)]
-
-
-@pytest.fixture(autouse=True)
-def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
 
 
 def check_same_bits(found: list[NativeModel]) -> None:

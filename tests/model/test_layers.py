@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from model.network.layers import DecoderLayer, Dropout, EncoderLayer, FeedForward
 from model.network.masks import causal_mask, padding_mask
-from tests.model.torch_layers import randomise, small_config, torch_decoder_layer, torch_encoder_layer
+from tests.model.torch_layers import random_tensor, randomise, small_config, torch_decoder_layer, torch_encoder_layer
 
 SOURCE = (torch.arange(7) < torch.tensor([[7], [4], [1]])).long()  # 1 is a token, 0 is padding
 REAL = SOURCE.bool()
@@ -19,10 +19,6 @@ CAUSAL = causal_mask(5, torch.device("cpu"))
 
 every_norm = pytest.mark.parametrize("norm", ["pre", "post"])
 every_activation = pytest.mark.parametrize("activation", ["relu", "silu", "gelu"])
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def encoder_layer(**changes: Any) -> EncoderLayer:
@@ -41,7 +37,7 @@ def decoder_layer(**changes: Any) -> DecoderLayer:
 def test_feed_forward_is_two_linear_layers_around_the_activation(activation: str) -> None:
     feed_forward = FeedForward(small_config(activation=activation))
     randomise(feed_forward)
-    x = random(3, 5, 16)
+    x = random_tensor(3, 5, 16)
     wide, narrow = feed_forward.wide, feed_forward.narrow
     hidden = x @ wide.weight.T + wide.bias
     activated = {
@@ -56,7 +52,7 @@ def test_feed_forward_is_two_linear_layers_around_the_activation(activation: str
 @every_norm
 def test_an_encoder_layer_is_torchs(norm: str, activation: str) -> None:
     ours = encoder_layer(norm=norm, activation=activation)
-    x = random(3, 7, 16)
+    x = random_tensor(3, 7, 16)
     theirs = torch_encoder_layer(ours, small_config(norm=norm, activation=activation))
     expected = theirs(x, src_key_padding_mask=~REAL)
     torch.testing.assert_close(ours(x, MAY_ATTEND)[REAL], expected[REAL], atol=1e-5, rtol=1e-5)
@@ -66,7 +62,7 @@ def test_an_encoder_layer_is_torchs(norm: str, activation: str) -> None:
 @every_norm
 def test_a_decoder_layer_is_torchs(norm: str, activation: str) -> None:
     ours = decoder_layer(norm=norm, activation=activation)
-    x, memory = random(3, 5, 16), random(3, 7, 16, seed=1)
+    x, memory = random_tensor(3, 5, 16), random_tensor(3, 7, 16, seed=1)
     theirs = torch_decoder_layer(ours, small_config(norm=norm, activation=activation))
     expected = theirs(x, memory, tgt_mask=~CAUSAL, memory_key_padding_mask=~REAL)
     torch.testing.assert_close(ours(x, memory, CAUSAL, MAY_ATTEND), expected, atol=1e-5, rtol=1e-5)
@@ -81,7 +77,7 @@ def test_the_epsilon_of_the_norms_is_the_configured_one(norm: str) -> None:
 @every_norm
 def test_cached_steps_equal_the_full_layer(norm: str) -> None:
     layer = decoder_layer(norm=norm)
-    x, memory = random(3, 5, 16), random(3, 7, 16, seed=1)
+    x, memory = random_tensor(3, 5, 16), random_tensor(3, 7, 16, seed=1)
     at_once = layer(x, memory, CAUSAL, MAY_ATTEND)
     cross_cache = torch.stack(layer.cross_attention.project_memory(memory))
     self_cache = torch.full((2, 3, 4, 5, 4), torch.nan)  # a column that is read before it is written would give NaN
@@ -95,7 +91,7 @@ def test_cached_steps_equal_the_full_layer(norm: str) -> None:
 @every_norm
 def test_several_hypotheses_step_independently(norm: str) -> None:
     layer = decoder_layer(norm=norm)
-    hypotheses, memory = random(3, 4, 5, 16), random(3, 7, 16, seed=1)  # (B, K, T, C)
+    hypotheses, memory = random_tensor(3, 4, 5, 16), random_tensor(3, 7, 16, seed=1)  # (B, K, T, C)
     cross_cache = torch.stack(layer.cross_attention.project_memory(memory))
     self_cache = torch.zeros(2, 12, 4, 5, 4)
     for column in range(5):
@@ -110,7 +106,7 @@ def test_several_hypotheses_step_independently(norm: str) -> None:
 @every_norm
 def test_returning_weights_does_not_change_the_output_of_a_layer(norm: str) -> None:
     layer = decoder_layer(norm=norm)
-    x, memory = random(3, 5, 16), random(3, 7, 16, seed=1)
+    x, memory = random_tensor(3, 5, 16), random_tensor(3, 7, 16, seed=1)
     output, own, across = layer.attend(x, memory, CAUSAL, MAY_ATTEND)
     assert torch.equal(output, layer(x, memory, CAUSAL, MAY_ATTEND))
     inner = layer.self_attention_norm(x) if norm == "pre" else x
@@ -126,7 +122,7 @@ def test_returning_weights_does_not_change_the_output_of_a_layer(norm: str) -> N
 @every_norm
 def test_an_encoder_layer_returns_torchs_weights(norm: str) -> None:
     layer = encoder_layer(norm=norm)
-    x = random(3, 7, 16)
+    x = random_tensor(3, 7, 16)
     inner = layer.self_attention_norm(x) if norm == "pre" else x
     theirs = torch_encoder_layer(layer, small_config(norm=norm))
     _, expected = theirs.self_attn(inner, inner, inner, key_padding_mask=~REAL, average_attn_weights=False)
@@ -136,7 +132,7 @@ def test_an_encoder_layer_returns_torchs_weights(norm: str) -> None:
 def test_layers_drop_in_training_and_not_in_evaluation() -> None:
     torch.manual_seed(0)
     layer = encoder_layer(dropout=0.5)
-    x = random(3, 7, 16)
+    x = random_tensor(3, 7, 16)
     assert torch.equal(layer(x, MAY_ATTEND), layer(x, MAY_ATTEND))
     layer.train()
     assert not torch.equal(layer(x, MAY_ATTEND), layer(x, MAY_ATTEND))

@@ -32,18 +32,6 @@ def test_freed_memory_is_given_back() -> None:
     assert held[0].sum() == 16_000
 
 
-def test_other_c_libraries_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Other:
-        pass
-
-    def load(name: Any) -> Any:
-        return Other()
-
-    monkeypatch.setattr(ctypes, "CDLL", load)
-    give_back_freed_memory()
-    share_freed_memory()
-
-
 def test_threads_share_two_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 

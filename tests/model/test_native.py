@@ -23,7 +23,6 @@ from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.teacher_forcing import attention_by_torch
 from model.decoding.eager.torch_cohort import TorchCohort
-from model.decoding.native import cohort as native_cohort
 from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model, reason_not_native, reason_not_supported
@@ -45,6 +44,8 @@ from tests.model.slots import requests, some_searches
 from tests.model.tiny import VOCABULARY, TinyVocabulary, random_sources
 from tests.model.torch_layers import randomise, small_config
 from tests.pairwise import pairwise
+
+pytestmark = pytest.mark.usefixtures("one_token_a_step")
 
 needs_library = pytest.mark.skipif(library.load_library() is None, reason="no x86 processor, or no C++ compiler, here")
 
@@ -92,12 +93,6 @@ def native(module: Any, **changes: Any) -> NativeModel:
 def torch_cohort(module: Any, width: int, policy: DecodingPolicy = DecodingPolicy()) -> TorchCohort:  # noqa: B008
     device = torch.device("cpu")
     return TorchCohort(TorchState(module, width, 0, device), VOCABULARY, width, 30, device, policy)
-
-
-@pytest.fixture(autouse=True)
-def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make sentences meet at every stage."""
-    monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
 
 
 @needs_library

@@ -171,22 +171,3 @@ def test_a_reliability_diagram_has_a_line_for_each_set(drawn: list[Figure], tmp_
     assert chat == [[0.9, 1.0]]
     assert np.asarray(counts.lines[0].get_xydata()).tolist() == [[0.25, 25.0], [0.75, 75.0]]
     assert np.asarray(counts.lines[1].get_xydata()).tolist() == [[0.3, 45.0], [0.9, 55.0]]
-
-
-def test_a_run_with_several_held_out_corpora_has_a_line_for_each(drawn: list[Figure], tmp_path: Path) -> None:
-    rows: list[dict[str, float | None]] = [
-        {
-            "step": 1.0,
-            "dev_loss": 4.0,
-            "bleu_en-de": 3.0,
-            "dev_loss/news": 5.0,
-            "bleu_en-de/news": 2.0,
-            "dev_loss/my/chat": 3.0,
-            "bleu_en-de/my/chat": 4.0,
-        }
-    ]
-    learning_curve(rows, tmp_path / "c.png")
-    shown = [
-        {str(line.get_label()): np.asarray(line.get_xydata()).tolist() for line in axes.lines} for axes in drawn[0].axes
-    ]
-    assert shown == [{"news": [[1, 5]], "my/chat": [[1, 3]]}, {"news": [[1, 2]], "my/chat": [[1, 4]]}]

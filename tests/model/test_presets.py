@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from model.artifacts.bundle import read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.artifacts.manifest import Precision
-from model.commands import train as train_command
 from model.decoding.native.packed import reason_not_supported
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
-from model.network.presets import ABOUT, PRESETS, expand_preset
+from model.network.presets import PRESETS, expand_preset
 from model.network.quantised import int8_is_supported
-from model.network.transformer import Transformer
-from model.text.tokenizer import PAD_ID
 from model.training.loop import train
-from model.training.settings import CorpusSettings, TrainingSettings
+from model.training.settings import TrainingSettings
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 
@@ -112,84 +107,11 @@ def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     torch.testing.assert_close(found.steps["weights"], found.cross[1, 3], atol=1e-6, rtol=0)
 
 
-def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:
-    config = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
-    # Sources and targets with different letters, so that the two vocabularies differ.
-    for language, letters in (("qfw", "abc"), ("qrv", "xyzvw")):
-        (tmp_path / f"text.{language}").write_text("".join(f"{letters}{letters[k % 3]}\n" for k in range(6)))
-    path = train(
-        replace(config, train=(CorpusSettings("text"),), dev="text"),
-        tmp_path,
-        tmp_path / "run",
-        show_progress=False,
-        report=quiet,
-    )
-    checkpoint = load_checkpoint(path)
-    tokenizer = checkpoint.own_tokenizer
-    assert (checkpoint.config.source_vocab_size, checkpoint.config.target_vocab_size) == (
-        tokenizer.vocab_size,
-        tokenizer.target_vocab_size,
-    )
-    assert tokenizer.target_vocab_size == tokenizer.vocab_size + 2 - 1  # two letters more, and no language marker
-    assert tokenizer.pieces(tokenizer.encode("abc", "qrv")) == ["<2qrv>", "a", "b", "c", "</s>"]
-    assert tokenizer.target_pieces(tokenizer.encode_target("xw")) == ["x", "w", "</s>"]
-    assert tokenizer.decode(tokenizer.encode_target("xw \U0001f600")) == "xw \U0001f600"
-    assert (path.parent / "target-tokenizer.model").read_bytes() == tokenizer.target_proto
-    export_bundle(checkpoint, "float32", tmp_path / "bundle.pt", report=quiet)
-    translator = Translator.load(tmp_path / "bundle.pt", num_threads=1)
-    found = translator.attention("abc", GREEDY, target_text="zyx")
-    assert found.source_tokens == ["<2qrv>", "a", "b", "c", "</s>"]
-    assert found.target_tokens == ["z", "y", "x", "</s>"]
-
-
-def built(preset: str) -> Transformer:
-    """The preset in its published shape with a small vocabulary, on the meta device."""
-    config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
-    with torch.device("meta"):
-        return Transformer(config, PAD_ID)
-
-
-@every_preset
-def test_a_preset_has_three_embedding_tables_and_a_description(preset: str) -> None:
-    transformer = built(preset)
-    assert transformer.source_embedding.tokens.weight.shape[0] == 11
-    assert transformer.output.weight is not transformer.target_embedding.tokens.weight
-    assert preset in ABOUT
-
-
 @pytest.mark.parametrize("preset", ["pre-norm-scalar", "pre-norm", "post-norm"])
 def test_the_base_shape_is_the_published_one(preset: str) -> None:
     config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 11, **PRESETS[preset]})
     assert (config.d_model, config.num_heads, config.encoder_layers, config.decoder_layers) == (512, 8, 6, 6)
     assert config.d_ff == (1024 if preset == "post-norm" else 2048)
-
-
-def test_pre_norm_is_initialised_by_xavier() -> None:
-    torch.manual_seed(0)
-    config = ModelConfig.from_dict(
-        {
-            "source_vocab_size": 400,
-            "target_vocab_size": 400,
-            **PRESETS["pre-norm"],
-            "encoder_layers": 1,
-            "decoder_layers": 1,
-        }
-    )
-    transformer = Transformer(config, PAD_ID)
-    projections = [
-        (name, part)
-        for name, module in transformer.named_modules()
-        if isinstance(module, nn.Linear)
-        # Query, key and value are stacked; each is a separate projection.
-        for part in (module.weight.chunk(max(1, len(module.weight) // 512)) if "attention" in name else [module.weight])
-    ]
-    assert len(projections) == 4 + 8 + 2 * 2 + 1
-    for name, part in projections:
-        weight = part.detach()
-        bound = (6.0 / sum(weight.shape)) ** 0.5
-        assert float(weight.abs().max()) <= bound, name
-        assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.02), name
-    assert all(not module.bias.any() for module in transformer.modules() if isinstance(module, nn.Linear))
 
 
 def test_other_keys_override_a_preset() -> None:
@@ -204,16 +126,6 @@ def test_an_unknown_preset_is_refused_with_the_known_ones(name: object) -> None:
         ConfigError, match=r"preset is .*; it must be one of pre-norm-scalar, pre-norm, post-norm, res-"
     ):
         expand_preset({"preset": name})
-
-
-@every_preset
-def test_every_preset_has_a_configuration_and_is_in_the_help(preset: str) -> None:
-    settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
-    assert settings.name == settings.model["preset"] == preset
-    assert settings.model_config(300).norm == PRESETS[preset]["norm"]
-    assert settings.separate_vocabularies == (preset == "post-norm")
-    assert TrainingSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
-    assert f"configs/presets/{preset}.yaml" in train_command.EPILOG
 
 
 @every_preset

@@ -19,7 +19,7 @@ from model.errors import DecodingError
 from model.network.transformer import Transformer
 from tests.model.searches import PREFIXES, check_search, same_searches
 from tests.model.slots import LONGEST_TARGET, drive, plain_cohort, ranked, requests
-from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer
+from tests.model.tiny import VOCABULARY, Poisoned, cohort, decode, log_probs, random_sources, tiny_transformer
 
 
 def answer(transformer: Transformer, source: list[int], options: DecodingOptions) -> Hypothesis:
@@ -328,22 +328,6 @@ def test_required_tokens_are_placed_as_by_plain_implementations(
         expected, _ = reference_beam(transformer, source, 4, 1.0, longest, False, once_ids, prefix)
         assert [one.token_ids for one in ranked(found[number])] == [tokens for _, tokens in expected]
         assert [one.score for one in ranked(found[number])] == pytest.approx([s for s, _ in expected], abs=1e-5)
-
-
-class Poisoned:
-    """A model whose logits are NaN for sources that begin with a certain token."""
-
-    def __init__(self, transformer: Transformer, bad: int) -> None:
-        self._transformer = transformer
-        self._bad = bad
-
-    def encode(self, source: torch.Tensor) -> torch.Tensor:
-        memory = self._transformer.encode(source)
-        memory[source[:, 0] == self._bad] = math.nan
-        return memory
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._transformer, name)
 
 
 @pytest.mark.parametrize("width", [1, 3])

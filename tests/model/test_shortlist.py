@@ -21,7 +21,6 @@ from model.artifacts.script import script
 from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
-from model.decoding.native import cohort as native_cohort
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import make_native_model
 from model.decoding.options import Scoring
@@ -50,7 +49,7 @@ from tests.model.torch_layers import randomise, small_config
 from tests.pairwise import pairwise
 from tests.toy import WORDS, sentence
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("one_token_a_step")]
 
 VOCAB = 200
 """Large enough that common columns and those of a sentence each fill more than one block."""
@@ -98,12 +97,6 @@ def with_torch(
 
 def beam(width: int, **more: Any) -> TranslationOptions:
     return TranslationOptions(decoding="greedy" if width == 1 else "beam", beam_size=width, **more)
-
-
-@pytest.fixture(autouse=True)
-def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make sentences meet at every stage."""
-    monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
 
 
 # Learning

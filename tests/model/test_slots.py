@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import torch
 
 from model.artifacts.bundle import load_bundle
 from model.artifacts.script import script
@@ -40,7 +38,7 @@ from tests.model.slots import (
     some_searches,
     step_of,
 )
-from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
+from tests.model.tiny import VOCABULARY, Poisoned, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 from tests.pairwise import pairwise
 
@@ -321,22 +319,6 @@ def test_the_cohort_reports_its_load() -> None:
     assert counts() == (1, 3, 3, [7])
     group.leave([7])
     assert counts() == nothing
-
-
-class Poisoned:
-    """A model whose logits are NaN for sources that begin with a certain token."""
-
-    def __init__(self, transformer: Transformer, bad: int) -> None:
-        self._transformer = transformer
-        self._bad = bad
-
-    def encode(self, source: torch.Tensor) -> torch.Tensor:
-        memory = self._transformer.encode(source)
-        memory[source[:, 0] == self._bad] = math.nan
-        return memory
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._transformer, name)
 
 
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)

@@ -15,7 +15,6 @@ from model.errors import (
     SourceTooLong,
     TargetTooLong,
     UnknownHead,
-    UnsupportedPair,
 )
 from model.network.heads import AttentionHead, AttentionKind
 
@@ -33,23 +32,6 @@ def test_the_toy_was_learned(translator: Translator) -> None:
     assert (found.source, found.target, found.finish_reason, found.score) == ("en", "de", "stop", None)
     (back,) = translator.translate(["Baum mag Haus."], TranslationOptions(decoding="greedy"), target="en")
     assert back.text == "tree likes house."
-
-
-def test_white_space_between_sentences_is_unchanged(translator: Translator) -> None:
-    text = "\n  cat sees dog.  old tree.\n\n\r\n\tred house.\n"
-    (found,) = translator.translate([text], target="de")
-    assert found.text == "\n  Katze sieht Hund.  alt Baum.\n\n\r\n\trot Haus.\n"
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\n", "\t \u2003"])
-def test_blank_texts_are_returned_unchanged(text: str, translator: Translator) -> None:
-    (found,) = translator.translate([text], TranslationOptions(return_scores=True), target="de")
-    assert (found.text, found.score, found.finish_reason, found.num_target_tokens) == (text, None, "stop", 0)
-
-
-@pytest.mark.parametrize("text", ["42", "* * *", "-----\n\n1,000.5", "\U0001f600"])
-def test_text_without_letters_is_copied(text: str, translator: Translator) -> None:
-    assert translator.translate([text], target="de")[0].text == text
 
 
 def test_a_sentence_over_the_limit_is_split_and_nothing_is_lost(translator: Translator) -> None:
@@ -93,20 +75,6 @@ def test_an_alignment_links_to_the_translated_words(translator: Translator) -> N
         assert text[slice(*link.source)].strip() == text[slice(*link.source)] != ""
         assert found.text[slice(*link.target)] != ""
     assert found.alignment[-1].target[1] == len(found.text)
-
-
-def test_the_target_alone_may_determine_the_pair(translator: Translator) -> None:
-    assert translator.resolve_pair(None, "DE") == ("en", "de")
-    assert translator.resolve_pair("de_AT", None) == ("de", "en")
-    assert translator.resolve_pair("EN-us", "de-CH") == ("en", "de")
-
-
-@pytest.mark.parametrize(("source", "target"), [(None, None), ("en", "en"), ("fr", "de"), (None, "fr"), ("", "de")])
-def test_an_unknown_pair_is_refused_with_the_existing_ones(
-    source: str | None, target: str | None, translator: Translator
-) -> None:
-    with pytest.raises(UnsupportedPair, match=r"de-en, en-de"):
-        translator.resolve_pair(source, target)
 
 
 def test_tokens_in_tokens_out(translator: Translator) -> None:

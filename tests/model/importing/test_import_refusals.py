@@ -278,11 +278,10 @@ def test_code_in_a_pickle_is_refused_and_not_executed(
         ({"model.shared.weight": "zeros"}, "holds a str under 'model.shared.weight'"),
         ({"state_dict": {"model.shared.weight": torch.zeros(2)}}, "holds a dict under 'state_dict'"),
         ({"model.shared.weight": torch.zeros(2), "epoch": 3}, "holds a int under 'epoch'"),
-        ({1: torch.zeros(2)}, "under '1'"),
         ({"model.shared.weight": torch.zeros(2, 2).to_sparse()}, "torch.sparse_coo under 'model.shared.weight'"),
         ({"model.shared.weight": torch.zeros(2, 2, device="meta")}, "under 'model.shared.weight'"),
     ],
-    ids=["list", "tensor", "empty", "strings", "nested", "training state", "numbered", "sparse", "meta"],
+    ids=["list", "tensor", "empty", "strings", "nested", "training state", "sparse", "meta"],
 )
 @pytest.mark.parametrize("write", [write_zip, write_legacy])
 def test_a_pickle_of_something_else_is_refused(
@@ -325,9 +324,6 @@ def test_an_index_names_only_files_of_its_folder(copy: Copy, name: str, index: d
     [
         "model.shared.weight",
         "model.encoder.layers.0.self_attn.k_proj.weight",
-        "model.encoder.layers.1.fc1.bias",
-        "model.decoder.layers.0.fc1.weight",
-        "model.decoder.layers.1.encoder_attn.out_proj.bias",
         "model.decoder.layers.1.final_layer_norm.weight",
         "model.decoder.layer_norm.bias",
     ],
@@ -394,7 +390,6 @@ def test_weights_of_an_unsupported_dtype_are_named(copy: Copy, name: str, dtype:
         "model.shared.weight",
         "final_logits_bias",
         "model.encoder.layers.1.self_attn.v_proj.weight",
-        "model.decoder.layers.0.encoder_attn_layer_norm.bias",
         "model.encoder.embed_positions.weight",
     ],
 )
