@@ -86,8 +86,8 @@ class TorchRunner:
     def step(self, position: int) -> tuple[Integers, Integers | None]:
         graph = self._greedy if len(self._rows) == 1 else self._beam
         states = (torch.tensor([position]), self._may_attend, *self._source, *self._past)
-        found = graph(*self._rows, *states)
-        self._rows, self._past = found[: len(self._rows)], found[len(self._rows) :]
+        result = graph(*self._rows, *states)
+        self._rows, self._past = result[: len(self._rows)], result[len(self._rows) :]
         return self._rows[0].numpy(), self._rows[1].numpy() if len(self._rows) > 1 else None
 
 
@@ -118,8 +118,8 @@ def test_the_exported_graphs_translate_as_transformers_does(checkpoint: Path, be
     pad = model.config.pad_token_id
     sources = make_sources(7, SHAPES["toy"].vocab_size, 3, 12)
     engine = GraphEngine([TorchRunner(model)], pad)
-    found = engine.translate(sources, Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS))
-    for source, answer in zip(sources, found, strict=True):
+    translations = engine.translate(sources, Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS))
+    for source, answer in zip(sources, translations, strict=True):
         assert answer == translated(model, source, beam_size)
 
 
@@ -161,6 +161,6 @@ def test_marian_translates_as_transformers_does_with_marians_sines(
     job = Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS)
     with started("Marian", serve_engine, Row("Marian", "float32", 2, 1), tmp_path) as worker:
         worker.wait_until_loaded()
-        found = worker.run(job).answers
-    for source, answer in zip(sources, found, strict=True):
+        result = worker.run(job).answers
+    for source, answer in zip(sources, result, strict=True):
         assert answer == translated(model, source, beam_size)

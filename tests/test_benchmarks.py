@@ -52,14 +52,14 @@ ROOT = Path(__file__).resolve().parents[1]
 def run_quickly(name: str, out: Path, *options: str) -> str:
     """Run the shortest form of a benchmark; returns its output."""
     command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--out", str(out), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.slow
 def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path) -> None:
-    said = run_quickly("engines", tmp_path, "--shape", "toy", "--sentences", "16")
+    output = run_quickly("engines", tmp_path, "--shape", "toy", "--sentences", "16")
     assert (tmp_path / "engines.png").read_bytes().startswith(b"\x89PNG")
     figures = json.loads((tmp_path / "engines.json").read_text(encoding="utf-8"))
     measured = figures["shapes"]["toy"]
@@ -72,33 +72,33 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
         assert all(engine[measure] > 0 and len(engine["rounds"][measure]) == 1 for measure in MEASURES)
         assert engine["greedy_share_of_peak"] >= 0
         assert engine["peak_memory_mb"] > 0
-        assert name in said
+        assert name in output
     assert all(peak > 0 for peak in measured["peaks_gops"].values())
     for ours in ("Verso float32", "Verso bfloat16", "Verso int8"):
         ratios = measured["verso_is_faster_by"][ours]
         assert ratios.keys() == {*names} - {ours}
         assert all(value > 0 for others in ratios.values() for value in others.values())
-    assert f"{measured['instruction_set']}: " in said
+    assert f"{measured['instruction_set']}: " in output
     assert measured["limits"] == {}
     # The written figures can be merged, alone or with other shapes.
     again = run_quickly("engines", tmp_path / "merged", "--merge", str(tmp_path / "engines-toy.json"))
-    assert again[again.index("toy: d32") :] == said[said.index("toy: d32") :]
+    assert again[again.index("toy: d32") :] == output[output.index("toy: d32") :]
     assert json.loads((tmp_path / "merged" / "engines.json").read_text(encoding="utf-8")) == figures
 
 
 @pytest.mark.slow
 def test_the_shipped_translator_is_compared_with_the_same_weights_in_ctranslate2(tmp_path: Path) -> None:
-    said = run_quickly("engines", tmp_path, "--shape", "shipped", "--torch")
+    output = run_quickly("engines", tmp_path, "--shape", "shipped", "--torch")
     measured = json.loads((tmp_path / "engines-shipped.json").read_text(encoding="utf-8"))["shapes"]["shipped"]
     assert list(measured["engines"]) == [row.name for row in rows_for(2, torch_too=True, with_transformers=False)]
     same = measured["engines"]["CTranslate2 float32, 1 x 2"]["same_answers_as_verso_float32"]
     assert min(same.values()) >= 0.9 * measured["sentences"]
-    assert "Verso int8, torch" in said
+    assert "Verso int8, torch" in output
 
 
 @pytest.mark.slow
 def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> None:
-    said = run_quickly("load", tmp_path)
+    output = run_quickly("load", tmp_path)
     load = json.loads((tmp_path / "load-load.json").read_text(encoding="utf-8"))["load"]
     assert (tmp_path / "load.png").read_bytes().startswith(b"\x89PNG")
     assert min(load["same_answers_as_verso"].values()) > 0.5
@@ -112,7 +112,7 @@ def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> Non
     assert not any(row["failed"] for row in clients)
     over_http = json.loads((tmp_path / "load-overhead.json").read_text(encoding="utf-8"))["overhead"]
     assert all(over_http[way]["corrected"] < 1 for way in ("greedy", "beam_4"))
-    assert "times lower than with static batches" in said
+    assert "times lower than with static batches" in output
 
 
 @pytest.mark.slow
@@ -134,14 +134,14 @@ def test_cost_is_measured_as_the_workload_grows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_training_is_measured_beside_the_same_loop_around_torchs_transformer(tmp_path: Path) -> None:
-    said = run_quickly("training", tmp_path)
+    output = run_quickly("training", tmp_path)
     measured = json.loads((tmp_path / "training.json").read_text(encoding="utf-8"))["shapes"]["toy"]
     assert list(measured["loops"]) == [contender.name for contender in contenders()]
     for loop in measured["loops"].values():
         assert min(loop["tokens_per_s"], loop["tokens_per_cpu_s"], loop["peak_memory_mb"]) > 0
         assert len(loop["rounds"]["tokens_per_s"]) == 1
         assert loop["rounds"]["tokens"] == measured["loops"]["Verso float32"]["rounds"]["tokens"]
-    assert "the target is 1.2" in said
+    assert "the target is 1.2" in output
 
 
 def test_torchs_loop_trains_the_same_model() -> None:
@@ -242,25 +242,25 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
     def num_tokens(text: str) -> int:
         return len(tokenizer.encode(text, "de"))
 
-    found = arrivals(40.0, 20.0, num_tokens, seed=1)
-    assert found == arrivals(40.0, 20.0, num_tokens, seed=1)
-    assert found != arrivals(40.0, 20.0, num_tokens, seed=2)
+    result = arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert result == arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert result != arrivals(40.0, 20.0, num_tokens, seed=2)
     # 800 are expected, with a standard deviation of 28; the share of short ones has one of 0.014.
-    assert abs(len(found) - 800) < 120
-    assert abs(sum(one.kind == "short" for one in found) / len(found) - 0.8) < 0.06
-    gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(found)]
+    assert abs(len(result) - 800) < 120
+    assert abs(sum(item.kind == "short" for item in result) / len(result) - 0.8) < 0.06
+    gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(result)]
     assert min(gaps) > 0
-    assert found[0].at_s > 0
-    assert found[-1].at_s < 20
+    assert result[0].at_s > 0
+    assert result[-1].at_s < 20
     # The standard deviation of the gaps of a Poisson process equals their mean.
     mean = sum(gaps) / len(gaps)
     assert 0.8 < (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean < 1.2
-    assert len({one.text for one in found}) == len(found)
-    for one in found:
-        fewest, most = SHORT_TOKENS if one.kind == "short" else LONG_TOKENS
-        assert fewest <= num_tokens(one.text) <= most
-        assert len(split_text(one.text, "en", lambda start, end: True)) == 1
-        assert num_tokens(one.text) <= 100
+    assert len({item.text for item in result}) == len(result)
+    for item in result:
+        fewest, most = SHORT_TOKENS if item.kind == "short" else LONG_TOKENS
+        assert fewest <= num_tokens(item.text) <= most
+        assert len(split_text(item.text, "en", lambda start, end: True)) == 1
+        assert num_tokens(item.text) <= 100
 
 
 def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -> None:
@@ -281,11 +281,11 @@ def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -
         Answer("short", 429, 0.001, b""),
         Answer("long", 200, 0.9, b""),
     ]
-    found = summarise(Outcome(answers, [Answer("probe", 200, 0.002, b"")], 4.0, 0.8), plan)
-    assert (found["short_p50_ms"], found["short_p95_ms"], found["short_p99_ms"]) == (500, 500, 5000)
-    assert (found["long_p99_ms"], found["probe_p99_ms"]) == (900, 2)
-    assert (found["refused"], found["given_up"], found["sentences"]) == (1, 2, 102)
-    assert (found["offered_per_s"], found["goodput_per_s"]) == (51, 49)
+    result = summarise(Outcome(answers, [Answer("probe", 200, 0.002, b"")], 4.0, 0.8), plan)
+    assert (result["short_p50_ms"], result["short_p95_ms"], result["short_p99_ms"]) == (500, 500, 5000)
+    assert (result["long_p99_ms"], result["probe_p99_ms"]) == (900, 2)
+    assert (result["refused"], result["given_up"], result["sentences"]) == (1, 2, 102)
+    assert (result["offered_per_s"], result["goodput_per_s"]) == (51, 49)
 
 
 async def ask(load: Load, answer_s: float, at_once: int = 1) -> tuple[Outcome, int]:
@@ -375,8 +375,10 @@ def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
         expected = ours.translate_tokens(
             sources, TranslationOptions("greedy" if beam_size == 1 else "beam", beam_size, scoring="ct2")
         )
-        found = theirs.translate_batch([checkpoint.tokenizer.pieces(source) for source in sources], beam_size=beam_size)
-        assert [result.hypotheses[0] for result in found] == [
+        actual = theirs.translate_batch(
+            [checkpoint.tokenizer.pieces(source) for source in sources], beam_size=beam_size
+        )
+        assert [result.hypotheses[0] for result in actual] == [
             checkpoint.tokenizer.pieces(hypothesis.token_ids) for hypothesis in expected
         ]
 

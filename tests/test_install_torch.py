@@ -102,10 +102,10 @@ def test_a_missing_cpu_build_ends_with_the_remedy_and_installs_no_other(
 ) -> None:
     machine.answers = [False, False]
     assert machine.script.main() == 1
-    assert all(asked[-1].endswith("+cpu") for asked in machine.asked)
-    said = capsys.readouterr().err
-    assert "PIP_FIND_LINKS" in said
-    assert "TORCH=cuda" in said
+    assert all(request[-1].endswith("+cpu") for request in machine.asked)
+    output = capsys.readouterr().err
+    assert "PIP_FIND_LINKS" in output
+    assert "TORCH=cuda" in output
 
 
 def test_with_a_gpu_the_cuda_build_is_the_default(
@@ -167,10 +167,10 @@ def test_a_gpu_that_cannot_run_the_cuda_build_is_found_before_the_download(
 ) -> None:
     put_nvidia_smi(monkeypatch, tmp_path, gpu, knows_capability=knows_capability)
     assert machine.script.main() == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert machine.asked[-1][-1].endswith("+cpu")
-    assert "The CPU build is taken" in said
-    assert all(name in said for name in names)
+    assert "The CPU build is taken" in output
+    assert all(name in output for name in names)
 
     machine.asked.clear()
     monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
@@ -199,7 +199,7 @@ def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_ou
     monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
     machine.gets = "cuda"
     assert machine.script.main() == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in (
         "finds no NVIDIA GPU here",
         "2.7 GB",
@@ -208,7 +208,7 @@ def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_ou
         "runs on the CPU",
         "TORCH=cpu",
     ):
-        assert part in said
+        assert part in output
     assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
 
 

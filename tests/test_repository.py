@@ -47,8 +47,8 @@ def test_no_compiled_library_is_in_the_repository() -> None:
 def test_imported_packages_are_the_declared_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["telemetry"], *extras["ray"]]
-    declared = {re.split(r"[=><\[]", name)[0].replace("-", "_") for name in wanted}
+    expected = [*project["dependencies"], *extras["telemetry"], *extras["ray"]]
+    declared = {re.split(r"[=><\[]", name)[0].replace("-", "_") for name in expected}
     used = (
         set().union(*map(imported, SOURCES))
         - set(sys.stdlib_module_names)
@@ -114,9 +114,9 @@ def test_the_changelog_begins_with_the_version_or_what_follows_it() -> None:
 
 def test_the_lock_file_of_the_checks_of_the_page_has_exact_versions_and_no_address_of_a_registry() -> None:
     folder = ROOT / "scripts" / "page"
-    wanted = json.loads((folder / "package.json").read_text(encoding="utf-8"))["devDependencies"]
+    expected = json.loads((folder / "package.json").read_text(encoding="utf-8"))["devDependencies"]
     packages = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
-    for name, version in wanted.items():
+    for name, version in expected.items():
         assert packages[f"node_modules/{name}"]["version"] == version, name
     for path, package in packages.items():
         if path:
@@ -156,9 +156,9 @@ def test_the_compose_file_serves_safely() -> None:
 
 def in_bytes(value: str) -> int:
     """A size of a compose file, which may be the default of a variable: ``${NAME:-4g}``."""
-    found = re.fullmatch(r"(?:\$\{\w+:-)?(\d+)([mg])\}?", value)
-    assert found, value
-    return int(found[1]) * {"m": 2**20, "g": 2**30}[found[2]]
+    match = re.fullmatch(r"(?:\$\{\w+:-)?(\d+)([mg])\}?", value)
+    assert match, value
+    return int(match[1]) * {"m": 2**20, "g": 2**30}[match[2]]
 
 
 @pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/nginx/compose.yml"])
@@ -200,10 +200,10 @@ def test_the_image_runs_unprivileged_and_has_a_health_check() -> None:
 
 def test_the_image_is_built_from_files_that_exist_and_reach_the_build() -> None:
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
-    sent = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    received = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
     for pattern in " ".join(copied).split():
         assert list(ROOT.glob(pattern)), pattern
-        assert any(fnmatch(pattern, name) or pattern.startswith(f"{name}/") for name in sent), pattern
+        assert any(fnmatch(pattern, name) or pattern.startswith(f"{name}/") for name in received), pattern
 
 
 def test_the_documented_settings_are_those_of_the_code() -> None:
@@ -256,26 +256,26 @@ def test_the_configurations_of_the_training_scripts_exist(name: str, pattern: st
 
 def yields_inside(source: str) -> list[tuple[str, str]]:
     """Generators and the contexts they yield in, without ``aclosing``; context managers are no such generators."""
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
 
     def visit(node: ast.AST, function: str, contexts: list[str]) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
                 continue
             if isinstance(child, ast.Yield | ast.YieldFrom):
-                found.extend((function, context) for context in contexts)
+                results.extend((function, context) for context in contexts)
             inside = contexts
             if isinstance(child, ast.With | ast.AsyncWith):
                 entered = [ast.unparse(item.context_expr) for item in child.items]
-                inside = [*contexts, *(one for one in entered if not one.startswith("aclosing("))]
+                inside = [*contexts, *(entry for entry in entered if not entry.startswith("aclosing("))]
             visit(child, function, inside)
 
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
+            decorators = {ast.unparse(entry).rpartition(".")[2] for entry in node.decorator_list}
             if not decorators & {"contextmanager", "asynccontextmanager"}:
                 visit(node, node.name, [])
-    return found
+    return results
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "app").rglob("*.py")), ids=lambda path: path.name)

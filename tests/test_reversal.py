@@ -52,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A smaller study: seven letters, words of 9 to 12 letters, half the width."""
     settings = TrainingSettings.load(CONFIG)
     words = GeneratedCorpus("reversal", words=20000, letters=(9, 12), alphabet="".join(sorted(set(WORD))))
-    told = replace(
+    headers = replace(
         settings,
         train=(words,),
         dev=replace(words, words=200, seed=2),
@@ -68,7 +68,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         threads=1,
     )
     folder = tmp_path_factory.mktemp("reversal")
-    train(told, folder, folder / "run", show_progress=False, report=quiet)
+    train(headers, folder, folder / "run", show_progress=False, report=quiet)
     return folder / "run"
 
 
@@ -90,19 +90,19 @@ def test_held_out_words_are_reversed(run: Path) -> None:
 @pytest.mark.slow
 def test_a_word_is_reversed(bundle: Path) -> None:
     translator = Translator.load(bundle, num_threads=1)
-    (found,) = translator.translate([WORD], return_alignment=True)
-    assert (found.text, found.source, found.target) == (BACKWARDS, "qfw", "qrv")
-    assert found.alignment is not None
-    assert [link.target for link in found.alignment] == [(index, index + 1) for index in range(11)]
-    assert all(WORD[link.source[0] : link.source[1]] for link in found.alignment)
+    (translation,) = translator.translate([WORD], return_alignment=True)
+    assert (translation.text, translation.source, translation.target) == (BACKWARDS, "qfw", "qrv")
+    assert translation.alignment is not None
+    assert [link.target for link in translation.alignment] == [(index, index + 1) for index in range(11)]
+    assert all(WORD[link.source[0] : link.source[1]] for link in translation.alignment)
 
 
 @pytest.mark.slow
 def test_the_last_layer_attends_from_right_to_left(bundle: Path) -> None:
-    found = Translator.load(bundle, num_threads=1).attention(WORD)
-    assert found.source_tokens == ["<2qrv>", *WORD, "</s>"]
-    assert found.target_tokens == [*BACKWARDS, "</s>"]
-    assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
+    attention = Translator.load(bundle, num_threads=1).attention(WORD)
+    assert attention.source_tokens == ["<2qrv>", *WORD, "</s>"]
+    assert attention.target_tokens == [*BACKWARDS, "</s>"]
+    assert anti_diagonal_share(attention.cross[LAST_LAYER], len(WORD)) >= 0.5
 
 
 def test_the_measure_separates_the_anti_diagonal_from_other_patterns() -> None:
@@ -138,17 +138,17 @@ def test_the_whole_study_is_learned_within_minutes(tmp_path: Path, capsys: pytes
     assert main(["train", "--config", str(CONFIG), "--run", str(tmp_path / "run"), "--quiet"]) == 0
     checkpoint = load_checkpoint(tmp_path / "run" / "averaged.pt")
     assert checkpoint.facts["dev"]["exact_qfw-qrv"] >= 99.0
-    told = TrainingSettings.load(CONFIG).dev
-    assert isinstance(told, GeneratedCorpus)
+    headers = TrainingSettings.load(CONFIG).dev
+    assert isinstance(headers, GeneratedCorpus)
     bundle = tmp_path / "reverse.pt"
     export = ["export", "--checkpoint", str(tmp_path / "run" / "averaged.pt"), "--precision", "float32"]
     assert main([*export, "--out", str(bundle)]) == 0
     translator = Translator.load(bundle)
     # Words of another seed than those of the model selection, through the complete text pipeline.
-    pairs = generate_pairs(replace(told, seed=3))
+    pairs = generate_pairs(replace(headers, seed=3))
     answers = translator.translate([word for word, _ in pairs])
     right = sum(answer.text == backwards for answer, (_, backwards) in zip(answers, pairs, strict=True))
     assert right >= 0.99 * len(pairs)
-    found = translator.attention(WORD)
-    assert found.translation == BACKWARDS
-    assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
+    attention = translator.attention(WORD)
+    assert attention.translation == BACKWARDS
+    assert anti_diagonal_share(attention.cross[LAST_LAYER], len(WORD)) >= 0.5

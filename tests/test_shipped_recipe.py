@@ -54,7 +54,7 @@ def test_no_side_of_a_held_out_pair_stays_in_the_training_text() -> None:
     assert [len(rest[name]) for name in ("one", "two")] == [25, 26]
     long = [pair for pair in dev["kind"] if min(len(side.split()) for side in pair) > 3]
     assert long
-    assert all(unseen(long, left) == long for left in rest.values())
+    assert all(unseen(long, remaining) == long for remaining in rest.values())
 
 
 def test_held_out_pairs_share_no_side_and_are_fit_to_test_with() -> None:
@@ -120,10 +120,10 @@ def test_faults_of_back_translations(natural: str, synthetic: str, reason: Reaso
 
 
 def test_held_out_sentences_and_repetitions_are_no_training_text() -> None:
-    kept, left_out = back_translate.plausible_pairs(
+    stored, left_out = back_translate.plausible_pairs(
         ["The cat.", "The cat.", "The dog."], ["Die Katze.", "Eine Katze.", "Der Hund."], {"the dog"}
     )
-    assert kept == [("The cat.", "Die Katze.")]
+    assert stored == [("The cat.", "Die Katze.")]
     assert left_out == {Reason.REPEATED: 1, Reason.HELD_OUT: 1}
 
 
@@ -166,18 +166,18 @@ def test_an_interrupted_back_translation_goes_on(
 
     # Interrupted within the eleventh line.
     (raw,) = (tmp_path / "bt" / "raw").iterdir()
-    whole = raw.read_bytes()
-    lines = whole.splitlines(keepends=True)
+    full = raw.read_bytes()
+    lines = full.splitlines(keepends=True)
     raw.write_bytes(b"".join(lines[:10]) + lines[10][:4])
     assert start(back_translate.run, back_translate.add_arguments, *arguments) == 0
     assert CountingTranslator.num_texts == 30 + 20
-    assert raw.read_bytes() == whole
+    assert raw.read_bytes() == full
     assert read_parallel(out, EN_DE) == first
 
     # Another text has files of its own; the round trip translates the plausible pairs back.
     arguments += ["--sentences", "9", "--round-trip", "99"]
     assert start(back_translate.run, back_translate.add_arguments, *arguments) == 0
-    assert raw.read_bytes() == whole
+    assert raw.read_bytes() == full
     again = read_parallel(out, EN_DE)
     assert again
     assert set(again) <= set(first)
@@ -200,12 +200,12 @@ def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_o
     monkeypatch.setattr(vocabulary, "MORE_SENTENCES", {"mono/wikipedia.de": 150})
     values = {**yaml.safe_load(toy.CONFIG), "vocab_size": 370, "normalisation": "nfc", "reserve_symbols": True}
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
-    found = []
+    results = []
     for name in ("one.model", "two.model"):
         arguments = ["--config", str(tmp_path / "toy.yaml"), "--data", str(tmp_path), "--out", str(tmp_path / name)]
         assert start(vocabulary.run, vocabulary.add_arguments, *arguments) == 0
-        found.append((tmp_path / name).read_bytes())
-    assert found[0] == found[1]
+        results.append((tmp_path / name).read_bytes())
+    assert results[0] == results[1]
     tokenizer = Tokenizer.load(tmp_path / "one.model")
     for character, is_learned in {"€": True, "é": True, ".": True, "ź": False, "=": False, "{": False}.items():
         assert tokenizer.decode(tokenizer.encode_target(character)) == character

@@ -121,8 +121,8 @@ async def test_json_holds_the_steps_of_a_head(client: httpx.AsyncClient, service
     expected = rote_steps(2, 3)
     assert list(steps) == ["kind", "layer", "head", *expected]  # a model's steps that it does not have are no keys
     for name, values in expected.items():
-        found = np.array(steps[name], dtype=np.float64)  # null becomes NaN
-        np.testing.assert_allclose(found, values.masked_fill(values.isinf(), torch.nan), atol=1e-6)
+        actual = np.array(steps[name], dtype=np.float64)  # null becomes NaN
+        np.testing.assert_allclose(actual, values.masked_fill(values.isinf(), torch.nan), atol=1e-6)
     assert [row[-1] for row in steps["masked"]] == [None, None]
 
 
@@ -130,12 +130,12 @@ async def test_npz_holds_the_steps_as_arrays(client: httpx.AsyncClient) -> None:
     response = await ask(client, "application/x-npz", target_text="das haus", steps=HEAD)
     with np.load(io.BytesIO(response.content), allow_pickle=False) as arrays:
         expected = rote_steps(2, 3)
-        found = {name: arrays[name] for name in arrays if name.startswith("steps_")}
-        assert list(found) == ["steps_kind", "steps_layer", "steps_head", *(f"steps_{name}" for name in expected)]
+        actual = {name: arrays[name] for name in arrays if name.startswith("steps_")}
+        assert list(actual) == ["steps_kind", "steps_layer", "steps_head", *(f"steps_{name}" for name in expected)]
         for name, values in expected.items():
-            assert found[f"steps_{name}"].dtype == np.float32
-            np.testing.assert_array_equal(found[f"steps_{name}"], values)
-        assert (str(found["steps_kind"]), int(found["steps_layer"]), int(found["steps_head"])) == ("cross", 1, 3)
+            assert actual[f"steps_{name}"].dtype == np.float32
+            np.testing.assert_array_equal(actual[f"steps_{name}"], values)
+        assert (str(actual["steps_kind"]), int(actual["steps_layer"]), int(actual["steps_head"])) == ("cross", 1, 3)
 
 
 async def test_the_numbers_of_steps_count_towards_the_limit_of_json(client: httpx.AsyncClient) -> None:
@@ -145,8 +145,8 @@ async def test_the_numbers_of_steps_count_towards_the_limit_of_json(client: http
     assert response.status_code == 200
     response = await ask(client, **{**body, "text": "word " * 16}, steps=HEAD)  # 256 + 1024 + 256 + 768 = 2304
     assert (response.status_code, response.json()["code"]) == (422, "limit_exceeded")
-    for said in ("2304", "2000", "2048", "steps", "application/x-npz"):
-        assert said in response.json()["detail"].replace(",", "")
+    for output in ("2304", "2000", "2048", "steps", "application/x-npz"):
+        assert output in response.json()["detail"].replace(",", "")
     assert (await ask(client, "application/x-npz", **{**body, "text": "word " * 16}, steps=HEAD)).status_code == 200
 
 
@@ -193,8 +193,8 @@ async def test_a_json_response_over_the_limit_is_refused_with_smaller_formats(cl
     body: dict[str, Any] = {"text": "word " * 20, "kinds": ["encoder"]}  # 6 layers x 4 heads x 20 x 20 = 9600 weights
     response = await ask(client, **body)
     assert (response.status_code, response.json()["code"]) == (422, "limit_exceeded")
-    for said in ("9600", "2000", "average_heads", "application/x-npz"):
-        assert said in response.json()["detail"].replace(",", "")
+    for output in ("9600", "2000", "average_heads", "application/x-npz"):
+        assert output in response.json()["detail"].replace(",", "")
     assert (await ask(client, "application/x-npz", **body)).status_code == 200
     assert (await ask(client, **body, layers=[0])).status_code == 200
 

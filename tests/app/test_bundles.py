@@ -57,7 +57,7 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
     tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = "ab" * 32
-    monkeypatch.setattr("app.models.bundles.usable_threads", lambda wanted: wanted)
+    monkeypatch.setattr("app.models.bundles.usable_threads", lambda expected: expected)
     BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=3, model_sha256=digest)).load_configured()
     assert loaded == [
         {

@@ -61,7 +61,7 @@ class TimedCohort:
         if rows > self._translator.room:
             raise MemoryError("no room")
         self._translator.clock.now += self._translator.seconds_of(rows)
-        self._left = {key: left - 1 for key, left in self._left.items() if left > 1}
+        self._left = {key: remaining - 1 for key, remaining in self._left.items() if remaining > 1}
         return []
 
 
@@ -162,9 +162,7 @@ def test_probe_sentences_have_the_usual_length_or_the_longest_possible() -> None
 def test_the_row_limit_is_that_of_a_call_for_which_new_sentences_wait() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 4 * 0.0001 * rows)
-    translator.backend = SimpleNamespace(  # type: ignore[assignment]
-        graphs=SimpleNamespace(are_on=True), steps_per_call=4
-    )
+    translator.backend = SimpleNamespace(graphs=SimpleNamespace(are_on=True), steps_per_call=4)
     budget = finder(clock).find([translator])
     assert budget.max_rows == 62
     assert budget.token_s == pytest.approx(0.0001)

@@ -49,18 +49,18 @@ class LocalEngine:
         self._note(method, arguments)
         if method != "describe" and self.losses and self.losses.pop(0) >= 0:
             raise ReplicaLost
-        found = getattr(self.replica, method)(*_sent(arguments))
-        return _sent(await found if asyncio.iscoroutine(found) else found)
+        result = getattr(self.replica, method)(*_sent(arguments))
+        return _sent(await result if asyncio.iscoroutine(result) else result)
 
     async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Any, None]:
         self._note(method, arguments)
         num_left = self.losses.pop(0) if self.losses else -1
-        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as found:
-            async for one in found:
+        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as result:
+            async for item in result:
                 if num_left == 0:
                     raise ReplicaLost
                 num_left -= 1
-                yield _sent(one)
+                yield _sent(item)
 
     async def metrics(self) -> dict[str, bytes]:
         return {"replica": self.replica.render_metrics()}
@@ -81,7 +81,7 @@ async def cluster_of(
     """An ingress's service, and an engine for each translator."""
     chosen = {**BUDGET, "threads": 1, **settings}
     variables = {f"VERSO_{name.upper()}": str(value) for name, value in chosen.items()}
-    replicas = [EngineReplica(variables, 1, FakeBundles(one)) for one in translators]
+    replicas = [EngineReplica(variables, 1, FakeBundles(item)) for item in translators]
     engines = [LocalEngine(replica, list(losses or [])) for replica in replicas]
     service = RemoteTranslations(
         Settings(**chosen),
@@ -109,13 +109,13 @@ def request_of(texts: Sequence[str], **fields: Any) -> TranslationRequest:
 
 async def ask(service: RemoteTranslations, *texts: str, **fields: Any) -> list[str | Exception]:
     result = await service.translate(request_of(texts, **fields))
-    return [one if isinstance(one, Exception) else one.text for one in result.results]
+    return [item if isinstance(item, Exception) else item.text for item in result.results]
 
 
 async def streamed(service: RemoteTranslations, *texts: str, **fields: Any) -> list[Any]:
-    found = service.stream(request_of(texts, **fields))
-    async with aclosing(found) as events:
-        return [one async for one in events]
+    result = service.stream(request_of(texts, **fields))
+    async with aclosing(result) as events:
+        return [event async for event in events]
 
 
 async def test_texts_are_translated_by_a_replica() -> None:
@@ -131,14 +131,16 @@ async def test_a_stream_that_loses_its_replica_goes_on_with_what_was_not_deliver
     texts = ["one. two. three.", "four.", "five. six."]
     async with cluster_of(FakeTranslator(), losses=[num_before, 1], **NO_MEMORY) as (service, engines):
         *events, end = await streamed(service, *texts)
-        sentences = [(one.text, one.index) for one in events if isinstance(one, StreamedSentence)]
+        sentences = [(event.text, event.index) for event in events if isinstance(event, StreamedSentence)]
         assert sorted(sentences) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
         assert [index for text, index in sentences if text == 0] == [0, 1, 2]
-        assert sorted(one.text for one in events if isinstance(one, StreamedText)) == [0, 1, 2]
+        assert sorted(item.text for item in events if isinstance(item, StreamedText)) == [0, 1, 2]
         assert isinstance(end, TranslateResult)
-        assert [one.text for one in end.results if not isinstance(one, Exception)] == [text.upper() for text in texts]
+        assert [result.text for result in end.results if not isinstance(result, Exception)] == [
+            text.upper() for text in texts
+        ]
         assert len(engines[0].asked) == 3
-        assert all(set(asked) <= set(texts) for asked in engines[0].asked)
+        assert all(set(request) <= set(texts) for request in engines[0].asked)
 
 
 async def test_finished_texts_of_a_stream_are_not_translated_again() -> None:
@@ -202,9 +204,9 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
     async with cluster_of(german, french) as (service, engines):
         texts = ["the cat.", "le chat.", "der Hund.", "123"]
         result = await service.translate(TranslationRequest(texts, "auto", "de", GREEDY))
-        assert [one.model for one in result.texts] == ["de", "fr", None, None]
-        assert [one.detected and one.detected.language for one in result.texts] == ["en", "fr", "de", None]
-        assert [one.text for one in result.results if not isinstance(one, Exception)] == [
+        assert [text.model for text in result.texts] == ["de", "fr", None, None]
+        assert [item.detected and item.detected.language for item in result.texts] == ["en", "fr", "de", None]
+        assert [item.text for item in result.results if not isinstance(item, Exception)] == [
             "THE CAT.",
             "LE CHAT.",
             "der Hund.",
@@ -212,7 +214,7 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
         ]
         assert [engine.asked for engine in engines] == [[["the cat."]], [["le chat."]]]
         *_, end = await streamed(service, *texts, source="auto")
-        assert [one.model for one in end.texts] == ["de", "fr", None, None]
+        assert [item.model for item in end.texts] == ["de", "fr", None, None]
         assert await service.pair_of("le chat.", "auto", "de") == ("fr", "de")
 
 
@@ -243,7 +245,7 @@ async def test_metrics_of_all_processes_are_one_page() -> None:
         names = [family.name for family in families]
         assert len(set(names)) == len(names)
         finished = next(family for family in families if family.name == "verso_sentences")
-        (sample,) = [one for one in finished.samples if one.labels.get("outcome") == "finished"][:1]
+        (sample,) = [item for item in finished.samples if item.labels.get("outcome") == "finished"][:1]
         assert (sample.labels["process"], sample.value) == ("replica", 1.0)
 
 

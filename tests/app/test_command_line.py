@@ -29,9 +29,9 @@ def verso(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as remaining:
         main([*arguments, "--help"])
-    assert left.value.code == 0
+    assert remaining.value.code == 0
     return capsys.readouterr().out
 
 
@@ -65,11 +65,13 @@ def test_verso_has_the_commands_of_the_service_and_all_of_the_model() -> None:
 
 
 def test_help_lists_every_command_with_a_description_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    said = help_of(capsys)
-    assert "positional arguments" not in said
+    output = help_of(capsys)
+    assert "positional arguments" not in output
     for command in COMMANDS:
-        assert f"{command.group}:\n" in said
-        assert re.search(rf"^  {command.name} +{re.escape(command.help)}\n +{re.escape(command.example)}$", said, re.M)
+        assert f"{command.group}:\n" in output
+        assert re.search(
+            rf"^  {command.name} +{re.escape(command.help)}\n +{re.escape(command.example)}$", output, re.M
+        )
         assert f"verso {command.name}" in command.example
 
 
@@ -77,11 +79,11 @@ def test_help_lists_every_command_with_a_description_and_an_example(capsys: pyte
 def test_the_help_of_a_command_names_it_and_has_an_example(
     command: table.Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = help_of(capsys, command.name)
-    assert said.startswith(f"usage: verso {command.name} ")
-    assert "example" in said
-    assert "python -m" not in said
-    examples = commands_named(said.partition("example")[2])
+    output = help_of(capsys, command.name)
+    assert output.startswith(f"usage: verso {command.name} ")
+    assert "example" in output
+    assert "python -m" not in output
+    examples = commands_named(output.partition("example")[2])
     assert command.name in examples
     assert examples <= {command.name for command in COMMANDS}
 
@@ -124,6 +126,6 @@ def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
 
 def test_an_error_of_a_model_command_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["inspect", str(tmp_path / "missing.pt")]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("error: ") and "missing.pt" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("error: ") and "missing.pt" in output.err

@@ -165,11 +165,13 @@ BODIES = st.fixed_dictionaries(
 async def test_whatever_is_sent_is_answered_or_refused_in_the_form_of_the_protocol(
     app: FastAPI, route: tuple[str, str], body: dict[str, Any], as_form: bool
 ) -> None:
-    sent: dict[str, Any] = {"content": json.dumps(body), "headers": JSON}
+    received: dict[str, Any] = {"content": json.dumps(body), "headers": JSON}
     if as_form:
-        sent = {"data": {name: value if isinstance(value, str) else json.dumps(value) for name, value in body.items()}}
+        received = {
+            "data": {name: value if isinstance(value, str) else json.dumps(value) for name, value in body.items()}
+        }
     async with client_of(app) as client:
-        response = await ask(client, *route, **sent)
+        response = await ask(client, *route, **received)
     if response.status_code >= 300:
         assert response.status_code < 500
         message(response, response.status_code)

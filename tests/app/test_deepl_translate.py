@@ -62,8 +62,8 @@ async def test_unknown_fields_and_null_are_ignored(client: httpx.AsyncClient, se
 
 async def test_names_that_are_accepted_are_repeated(client: httpx.AsyncClient) -> None:
     fields = {"model_type": "prefer_quality_optimized", "tag_handling": "html", "tag_handling_version": "v2"}
-    (found,) = (await translate(client, text="a", **fields)).json()["translations"]
-    assert (found["model_type_used"], found["tag_handling_version"]) == ("quality_optimized", "v2")
+    (result,) = (await translate(client, text="a", **fields)).json()["translations"]
+    assert (result["model_type_used"], result["tag_handling_version"]) == ("quality_optimized", "v2")
 
 
 async def test_elements_to_ignore_need_markup(client: httpx.AsyncClient, service: RoteService) -> None:
@@ -132,10 +132,10 @@ async def test_a_formality_that_the_model_does_not_know_is_refused(
 async def test_a_formality_that_is_only_preferred_is_left_out_where_it_is_unknown(
     client: httpx.AsyncClient, service: RoteService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = service._translation
+    reference = service._translation
 
     def translation(text: str, options: Any) -> Any:
-        return known(text, options) if options.formality is None else UnsupportedFormality("formal", "de", [])
+        return reference(text, options) if options.formality is None else UnsupportedFormality("formal", "de", [])
 
     monkeypatch.setattr(service, "_translation", translation)
     assert texts(await translate(client, text=["a", "b"], formality="prefer_more")) == ["A", "B"]
@@ -242,9 +242,9 @@ async def test_languages_of_large_models_are_named(
 
     monkeypatch.setattr(service, "language_pairs", pairs)
     targets = (await ask(client, "GET", "/v2/languages", params={"type": "target"})).json()
-    assert [one["language"] for one in targets] == ["DE", "NB", "PT-BR", "PT-PT", "ZH-HANS", "ZH-HANT"]
+    assert [target["language"] for target in targets] == ["DE", "NB", "PT-BR", "PT-PT", "ZH-HANS", "ZH-HANT"]
     sources = (await ask(client, "GET", "/v2/languages")).json()
-    assert [one["language"] for one in sources] == ["DE", "EN", "NB", "ZH"]
+    assert [source["language"] for source in sources] == ["DE", "EN", "NB", "ZH"]
     pairs_found = (await ask(client, "GET", "/v2/glossary-language-pairs")).json()["supported_languages"]
     assert {"source_lang": "zh", "target_lang": "nb"} in pairs_found
     assert {"source_lang": "zh", "target_lang": "zh"} not in pairs_found

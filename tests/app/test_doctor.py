@@ -221,8 +221,8 @@ def test_a_cache_folder_that_is_not_writable_is_named(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_a_warning_because_it_may_be_the_service_itself() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as drawn:
+        port = drawn.getsockname()[1]
         check = service.check_address(Settings(port=port))
         assert check.state == "warning"
         assert str(port) in check.text

@@ -97,9 +97,9 @@ def test_a_model_that_fails_does_not_affect_the_others() -> None:
         until(lambda: good.log.joins == [2])
         engine.ask([ids("boom"), ids("innocent")], GREEDY, other.deliver, bad)
         good.step_gate.set()
-        found = other.take(2)
-        assert isinstance(found[0], InferenceFailed)
-        assert text_of(found[1]) == "innocent", "it is decoded again, with its own model"
+        outcomes = other.take(2)
+        assert isinstance(outcomes[0], InferenceFailed)
+        assert text_of(outcomes[1]) == "innocent", "it is decoded again, with its own model"
         inbox.take(2)
         until(lambda: engine.is_idle)
     assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
@@ -115,18 +115,18 @@ def test_outputs_begin_with_the_forced_tokens_of_their_model() -> None:
 
 
 def test_the_engine_releases_a_model_that_is_no_longer_used() -> None:
-    kept, gone = FakeTranslator(), held_translator()
+    stored, removed = FakeTranslator(), held_translator()
     inbox = Inbox()
-    with engine_of(kept) as engine:
-        (left,) = engine.ask([ids("left" * 20)], GREEDY, inbox.deliver, gone)
-        assert gone.stepping.wait(PATIENCE_S)
-        seen = weakref.ref(gone)
-        engine.withdraw({left.key})
-        gone.step_gate.set()
-        del gone, left
+    with engine_of(stored) as engine:
+        (remaining,) = engine.ask([ids("left" * 20)], GREEDY, inbox.deliver, removed)
+        assert removed.stepping.wait(PATIENCE_S)
+        observed = weakref.ref(removed)
+        engine.withdraw({remaining.key})
+        removed.step_gate.set()
+        del removed, remaining
         engine.call(lambda: gc.collect(), lambda outcome: inbox.deliver(1, outcome))
         inbox.take(1)
-        assert seen() is None
+        assert observed() is None
 
 
 def test_a_cancelled_sentence_is_not_decoded() -> None:
@@ -152,10 +152,10 @@ def test_a_cancelled_sentence_is_not_decoded() -> None:
 def test_withdrawing_a_finished_sentence_changes_nothing() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
-        done = engine.ask([ids("x")], GREEDY, inbox.deliver)
+        finished = engine.ask([ids("x")], GREEDY, inbox.deliver)
         inbox.take(1)
         until(lambda: engine.is_idle)
-        engine.withdraw({done[0].key, 12345})
+        engine.withdraw({finished[0].key, 12345})
         assert engine.is_idle
 
 
@@ -163,9 +163,9 @@ def test_a_sentence_without_a_hypothesis_fails_alone() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         engine.ask([ids("nan"), ids("fine")], GREEDY, inbox.deliver)
-        found = inbox.take(2)
-        assert isinstance(found[0], DecodingError)
-        assert text_of(found[1]) == "fine"
+        outcomes = inbox.take(2)
+        assert isinstance(outcomes[0], DecodingError)
+        assert text_of(outcomes[1]) == "fine"
 
 
 def test_calls_run_on_the_engine_thread_between_steps() -> None:
@@ -189,9 +189,9 @@ def test_errors_of_calls_are_translated() -> None:
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: fail(EmptySource()), lambda outcome: calls.deliver(0, outcome))
         engine.call(lambda: fail(RuntimeError("secret")), lambda outcome: calls.deliver(1, outcome))
-        found = calls.take(2)
-    assert isinstance(found[0], EmptySource)
-    assert isinstance(found[1], InferenceFailed)
+        outcomes = calls.take(2)
+    assert isinstance(outcomes[0], EmptySource)
+    assert isinstance(outcomes[1], InferenceFailed)
 
 
 def test_a_full_queue_refuses_requests() -> None:
@@ -283,9 +283,9 @@ def test_a_cancelled_sentence_gets_no_failure_of_its_cohort(monkeypatch: pytest.
 
     monkeypatch.setattr(FakeCohort, "step", fail_once)
     with engine_of(translator) as engine:
-        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        remaining, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
         assert gate.reached.wait(PATIENCE_S)
-        engine.withdraw({left.key})
+        engine.withdraw({remaining.key})
         gate.open.set()
         assert text_of(inbox.take(1)[1]) == "stays"
         until(lambda: engine.is_idle)
@@ -303,9 +303,9 @@ def test_a_cohort_that_fails_to_remove_a_sentence_still_answers_the_others(monke
 
     monkeypatch.setattr(FakeCohort, "leave", no_memory)
     with engine_of(translator) as engine:
-        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        remaining, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
         until(lambda: translator.log.joins == [2])
-        engine.withdraw({left.key})
+        engine.withdraw({remaining.key})
         translator.step_gate.set()
         assert text_of(inbox.take(1)[1]) == "stays"
         engine.ask([ids("next")], GREEDY, inbox.deliver)
@@ -384,17 +384,17 @@ def test_a_target_length_beyond_the_model_does_not_block_others() -> None:
 
 def test_a_call_cancelled_while_it_waits_is_not_made() -> None:
     calls, gate = Inbox(), Gate()
-    made: list[str] = []
+    outputs: list[str] = []
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
         assert gate.reached.wait(PATIENCE_S)
-        given_up = engine.call(lambda: made.append("x"), lambda outcome: calls.deliver(1, outcome))
-        engine.call(lambda: made.append("y"), lambda outcome: calls.deliver(2, outcome))
+        given_up = engine.call(lambda: outputs.append("x"), lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda: outputs.append("y"), lambda outcome: calls.deliver(2, outcome))
         engine.withdraw({given_up})
         gate.open.set()
         assert set(calls.take(2)) == {0, 2}
         until(lambda: engine.is_idle)
-    assert made == ["y"]
+    assert outputs == ["y"]
     assert calls.is_empty
 
 
@@ -460,7 +460,7 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
     num_clients, num_requests = 4, 25
     delivered: list[queue.Queue[tuple[int, int]]] = [queue.Queue() for _ in range(num_clients)]
     submitted: list[dict[tuple[int, int], int]] = [{} for _ in range(num_clients)]
-    left: list[set[int]] = [set() for _ in range(num_clients)]
+    remaining: list[set[int]] = [set() for _ in range(num_clients)]
 
     def client(number: int, engine: FakeEngine) -> None:
         rng = random.Random(number)
@@ -472,19 +472,19 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
                 delivered[number].put((request, index))
 
             sentences = engine.ask([ids(text) for text in texts], options, deliver)
-            submitted[number].update({(request, index): one.key for index, one in enumerate(sentences)})
+            submitted[number].update({(request, index): item.key for index, item in enumerate(sentences)})
             if rng.random() < 0.4:
-                keys = {one.key for one in sentences}
+                keys = {sentence.key for sentence in sentences}
                 engine.withdraw(keys)
-                left[number] |= keys
+                remaining[number] |= keys
 
     with engine_of(translator, max_waiting=10_000, max_rows=6) as engine:
         clients = [threading.Thread(target=client, args=(number, engine)) for number in range(num_clients)]
-        for one in clients:
-            one.start()
-        for one in clients:
-            one.join(PATIENCE_S)
-            assert not one.is_alive()
+        for item in clients:
+            item.start()
+        for item in clients:
+            item.join(PATIENCE_S)
+            assert not item.is_alive()
         until(lambda: engine.num_waiting == 0 and engine.is_idle)
         outcomes = {kind: counted(engine, kind) for kind in ("finished", "failed", "cancelled", "expired")}
     num_delivered = 0
@@ -492,7 +492,7 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
         answers = [delivered[number].get_nowait() for _ in range(delivered[number].qsize())]
         assert len(set(answers)) == len(answers), "delivered twice"
         unanswered = submitted[number].keys() - set(answers)
-        assert {submitted[number][index] for index in unanswered} <= left[number], "lost"
+        assert {submitted[number][index] for index in unanswered} <= remaining[number], "lost"
         num_delivered += len(answers)
     assert sum(outcomes.values()) == sum(map(len, submitted))
     assert outcomes["finished"] + outcomes["failed"] == num_delivered

@@ -18,7 +18,7 @@ PAIRS = LanguagePairs((("en", "de"),))
 def leaves(kind: type[Exception]) -> set[type[Exception]]:
     """Classes without subclasses below ``kind``."""
     rooms = (errors.__name__, model_errors.__name__)
-    below = [one for one in kind.__subclasses__() if one.__module__.startswith(rooms)]
+    below = [first for first in kind.__subclasses__() if first.__module__.startswith(rooms)]
     return {leaf for other in below for leaf in leaves(other)} if below else {kind}
 
 
@@ -171,9 +171,9 @@ def test_only_a_missing_token_or_key_sends_a_challenge() -> None:
     ],
 )
 def test_errors_can_be_sent_to_other_processes(error: Exception) -> None:
-    sent = pickle.loads(pickle.dumps(error))
-    assert type(sent) is type(error)
-    assert (problem_for(sent), vars(sent)) == (problem_for(error), vars(error))
+    body = pickle.loads(pickle.dumps(error))
+    assert type(body) is type(error)
+    assert (problem_for(body), vars(body)) == (problem_for(error), vars(error))
 
 
 def test_the_documentation_lists_every_code_with_its_status() -> None:

@@ -65,11 +65,11 @@ async def test_a_body_with_q_or_that_is_not_json_is_libretranslates(arguments: d
     ],
 )
 async def test_other_bodies_are_native_errors_included(arguments: dict[str, Any], status: int) -> None:
-    found = await ask("POST", "/translate", **arguments)
+    result = await ask("POST", "/translate", **arguments)
     async with client_of(rote_app(RoteService(), max_body_bytes=1_000)) as client:
         native = await client.post("/translate", **arguments)
-    assert (found.status_code, found.content) == (status, native.content)
-    assert found.headers["content-type"] == native.headers["content-type"]
+    assert (result.status_code, result.content) == (status, native.content)
+    assert result.headers["content-type"] == native.headers["content-type"]
 
 
 @pytest.mark.parametrize(

@@ -219,19 +219,19 @@ async def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "raised", "said"),
+    ("error", "raised", "output"),
     [
         (ArtifactError("It is damaged."), BundleRefused, "It is damaged."),
         (DeviceError("An int8 bundle runs on the CPU only."), BundleRefused, "CPU only"),
         (RuntimeError("secret path"), BundleRefused, "the log has the reason"),
     ],
 )
-async def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception], said: str) -> None:
+async def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception], output: str) -> None:
     def fail() -> FakeTranslator:
         raise error
 
     async with service_with(FakeBundles(FakeTranslator(), files={"bad.pt": fail})) as service:
-        with pytest.raises(raised, match=said) as refused:
+        with pytest.raises(raised, match=output) as refused:
             await service.load_model("bad.pt", None)
         assert "secret" not in str(refused.value)
         with pytest.raises(BundleNotFound):
@@ -297,15 +297,15 @@ async def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_rea
 
 async def test_the_memory_of_a_model_is_released() -> None:
     going: list[FakeTranslator] = [french()]
-    seen = weakref.ref(going[0])
+    observed = weakref.ref(going[0])
     bundles = FakeBundles(FakeTranslator(), files={"french.pt": lambda: going.pop()})
     async with service_with(bundles) as service:
         await service.load_model("french.pt", None)
         await ask(service, "a text", source="fr", target="en")
-        assert seen() is not None
+        assert observed() is not None
         await service.unload_model("french")
         gc.collect()
-        assert seen() is None
+        assert observed() is None
 
 
 async def test_a_service_without_models_is_not_ready_until_one_is_loaded() -> None:
@@ -328,12 +328,12 @@ async def test_a_request_whose_models_are_unloaded_during_detection_is_refused()
             return super().detect(texts, languages)
 
     async with service_with(FakeBundles(FakeTranslator()), SlowDetector()) as service:
-        asked = asyncio.create_task(ask(service, "der", source="auto", target="en"))
+        task = asyncio.create_task(ask(service, "der", source="auto", target="en"))
         await eventually(gate.reached.is_set)
         await service.unload_model("fake")
         gate.open.set()
         with pytest.raises(NotReady, match="No model is loaded"):
-            await asked
+            await task
 
 
 async def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:

@@ -52,11 +52,11 @@ async def ask(service: RoteService, method: str, path: str, body: Any = None) ->
     APP.state.documents = RoteDocuments(service)
     async with client_of(APP) as client:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        where = path.replace("{name}", "rote").replace("{id}", "0" * 32)
+        target = path.replace("{name}", "rote").replace("{id}", "0" * 32)
         if body is not None and "file" in body and path == "/documents":
             fields = {name: value for name, value in body.items() if name != "file"}
-            return await client.post(where, data=fields, files={"file": ("document.txt", body["file"])})
-        return await client.request(method, where, json=body, headers=headers)
+            return await client.post(target, data=fields, files={"file": ("document.txt", body["file"])})
+        return await client.request(method, target, json=body, headers=headers)
 
 
 BEFORE_THE_SERVICE = {
@@ -68,13 +68,13 @@ BEFORE_THE_SERVICE = {
 def examples_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The example requests of a route, whatever their media type."""
     (content,) = body["content"].values()
-    found: dict[str, Any] = content["examples"]
-    return found
+    result: dict[str, Any] = content["examples"]
+    return result
 
 
 def operation(path: str, method: str) -> dict[str, Any]:
-    found: dict[str, Any] = DOCUMENT["paths"][path][method]
-    return found
+    result: dict[str, Any] = DOCUMENT["paths"][path][method]
+    return result
 
 
 def success(path: str, method: str) -> tuple[int, Mapping[str, Any]]:
@@ -106,12 +106,12 @@ def errors(of_service: bool = False) -> Iterator[Any]:
 def check_answer(path: str, method: str, content: Any) -> None:
     """Validate a response against the model that its route declares."""
     (route,) = (
-        found
-        for found in iter_route_contexts(APP.routes)
-        if isinstance(found.original_route, APIRoute)
-        and found.path_format == path
-        and found.methods == {method.upper()}
-        and found.include_in_schema
+        context
+        for context in iter_route_contexts(APP.routes)
+        if isinstance(context.original_route, APIRoute)
+        and context.path_format == path
+        and context.methods == {method.upper()}
+        and context.include_in_schema
     )
     TypeAdapter(route.response_model).validate_json(json.dumps(content))
 
@@ -119,9 +119,9 @@ def check_answer(path: str, method: str, content: Any) -> None:
 def references(node: Any) -> list[str]:
     if isinstance(node, dict):
         own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
-        return own + [found for value in node.values() for found in references(value)]
+        return own + [result for value in node.values() for result in references(value)]
     if isinstance(node, list):
-        return [found for value in node for found in references(value)]
+        return [reference for value in node for reference in references(value)]
     return []
 
 
@@ -164,8 +164,8 @@ def test_a_translated_document_may_have_the_media_type_of_every_format(path: str
 
 
 def test_every_reference_resolves_and_every_schema_is_used() -> None:
-    found = set(references(DOCUMENT))
-    assert found == {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
+    result = set(references(DOCUMENT))
+    assert result == {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
 
 
 @pytest.mark.parametrize(("path", "method"), ROUTES)

@@ -123,10 +123,10 @@ def test_the_doctor_says_what_is_in_the_cache_and_asks_nobody(tmp_path: Path) ->
     assert not bundle.built
     assert "a model of a hub, still to be pulled" in check.text
     assert service.check_bundles(settings, False)[1].state == "problem"
-    kept = keep(tmp_path, BRANCH)
+    stored = keep(tmp_path, BRANCH)
     (bundle,), check = service.check_bundles(settings, False)
-    assert (bundle.name, bundle.path, check.state) == ("opus-mt-en-fr", kept, "ok")
-    assert kept.relative_to(tmp_path).as_posix() in service.check_cache(settings).details["bundles"]
+    assert (bundle.name, bundle.path, check.state) == ("opus-mt-en-fr", stored, "ok")
+    assert stored.relative_to(tmp_path).as_posix() in service.check_cache(settings).details["bundles"]
 
 
 @pytest.mark.thorough

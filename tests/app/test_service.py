@@ -50,14 +50,14 @@ async def test_a_text_that_fails_does_not_affect_the_others() -> None:
         assert [texts_of(outcome)[index] for index in (0, 3)] == ["GOOD", "LAST"]
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-async def test_a_repetition_loop_is_decoded_again_if_the_model_asks_for_it(wanted: bool) -> None:
-    translator = FakeTranslator(manifest=replace(MANIFEST, retry_loops=wanted))
+@pytest.mark.parametrize("expected", [True, False])
+async def test_a_repetition_loop_is_decoded_again_if_the_model_asks_for_it(expected: bool) -> None:
+    translator = FakeTranslator(manifest=replace(MANIFEST, retry_loops=expected))
     async with service_of(translator) as service:
         outcome = await ask(service, "Red. A loop. Old.", "Blue.")
-        answer = "A LOOP." if wanted else "A LOOP. A LOOP. A LOOP. A LOOP."
+        answer = "A LOOP." if expected else "A LOOP. A LOOP. A LOOP. A LOOP."
         assert texts_of(outcome) == [f"RED. {answer} OLD.", "BLUE."]
-        assert sum(translator.log.joins) == 4 + wanted
+        assert sum(translator.log.joins) == 4 + expected
 
 
 async def test_a_pair_that_is_not_loaded_is_refused() -> None:
@@ -70,11 +70,11 @@ async def test_a_pair_that_is_not_loaded_is_refused() -> None:
 async def test_attention_runs_on_the_engine_and_its_errors_are_raised() -> None:
     async with service_of(FakeTranslator()) as service:
         request = TranslationRequest(["two words"], None, "de", GREEDY)
-        found = await service.attention(request)
-        assert (found.attention.translation, found.model) == ("TWO WORDS", "fake")
-        assert found.attention.steps is None
-        found = await service.attention(request, steps=AttentionHead("cross", 0, 1))
-        assert found.attention.steps is not None and list(found.attention.steps) == ["weights"]
+        attention = await service.attention(request)
+        assert (attention.attention.translation, attention.model) == ("TWO WORDS", "fake")
+        assert attention.attention.steps is None
+        attention = await service.attention(request, steps=AttentionHead("cross", 0, 1))
+        assert attention.attention.steps is not None and list(attention.attention.steps) == ["weights"]
         with pytest.raises(InferenceFailed):
             await service.attention(replace(request, texts=["boom"]))
         with pytest.raises(UnsupportedPair):
@@ -192,7 +192,7 @@ async def test_confidences_are_computed_on_the_engine_thread_and_only_if_asked_f
         assert first.confidence.uncovered == ((12, 14),)
         assert not isinstance(blank, Exception) and blank.confidence == NOTHING_TRANSLATED
         assert not isinstance(last, Exception) and last.confidence is not None
-        without = [replace(one, confidence=None) for one in outcome.results if not isinstance(one, Exception)]
+        without = [replace(result, confidence=None) for result in outcome.results if not isinstance(result, Exception)]
         assert without == plain.results
 
 
@@ -246,7 +246,7 @@ async def test_a_text_that_cannot_be_joined_fails_alone(monkeypatch: pytest.Monk
 
 async def test_texts_are_translated_while_languages_are_still_being_loaded() -> None:
     class Loading(WordDetector):
-        """Loads until it is told to end."""
+        """Loads until its gate is open."""
 
         gate = Gate()
 
@@ -263,7 +263,7 @@ async def test_texts_are_translated_while_languages_are_still_being_loaded() -> 
             assert texts_of(await ask(service, long_text, source="en")) == [long_text.upper()]
         finally:
             detector.gate.open.set()
-        assert [texts_of(one) for one in await asyncio.gather(*detecting)] == [["THE CAT"]] * 4
+        assert [texts_of(result) for result in await asyncio.gather(*detecting)] == [["THE CAT"]] * 4
 
 
 async def test_a_sentence_that_is_decoded_again_is_not_refused_for_its_deadline(
@@ -297,33 +297,33 @@ async def test_a_second_decoding_that_does_not_end_well_leaves_the_first_answer(
     translator = FakeTranslator(0.001, replace(MANIFEST, retry_loops=True))
     translator.second = second
     async with service_of(translator, deadline_s=10.0) as service:
-        asked = asyncio.create_task(ask(service, "A loop."))
+        task = asyncio.create_task(ask(service, "A loop."))
         if second == "never ends":
             await eventually(lambda: len(translator.log.joins) == 2)
             advance_clock(monkeypatch, 6.0)
-        assert texts_of(await asked) == ["A LOOP. A LOOP. A LOOP. A LOOP."]
+        assert texts_of(await task) == ["A LOOP. A LOOP. A LOOP. A LOOP."]
         await eventually(lambda: service.engine.is_idle)
         assert counted(service, "expired") == (second == "never ends")
 
 
 async def test_a_sentence_requested_twice_is_translated_once_with_equal_results() -> None:
     translator, without = FakeTranslator(), FakeTranslator()
-    asked: list[dict[str, Any]] = [
+    calls: list[dict[str, Any]] = [
         {"texts": ["One. Two.", "Two.", "nan"], "options": GREEDY},
         {"texts": ["Two.\n\n One."], "options": GREEDY, "return_alignment": True, "return_confidence": True},
         {"texts": ["Two."], "options": TranslationOptions(num_hypotheses=2, return_scores=True)},
         {"texts": ["Two.  One."], "options": TranslationOptions(num_hypotheses=2, return_scores=True)},
     ]
-    found: list[list[list[Any]]] = [[], []]
+    values: list[list[list[Any]]] = [[], []]
     async with (
         service_of(translator) as service,
         service_of(without, cache_bytes=0, coalesce="off") as plain,
     ):
-        for request in asked * 2:
-            for index, one in enumerate((service, plain)):
+        for request in calls * 2:
+            for index, item in enumerate((service, plain)):
                 texts, arguments = request["texts"], {name: request[name] for name in request if name != "texts"}
-                results = (await ask(one, *texts, **arguments)).results
-                found[index].append([type(one) if isinstance(one, Exception) else one for one in results])
-    assert found[0] == found[1]
+                results = (await ask(item, *texts, **arguments)).results
+                values[index].append([type(result) if isinstance(result, Exception) else result for result in results])
+    assert values[0] == values[1]
     assert sum(translator.log.joins) == 6, "four distinct sentences, and one that fails each time"
     assert sum(without.log.joins) == 2 * (4 + 2 + 1 + 2)

@@ -38,11 +38,11 @@ from tests.waiting import Gate, eventually
 async def test_the_deadline_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = held_translator()
     async with service_of(translator, deadline_s=DEADLINE_S) as service:
-        asked = asyncio.create_task(ask(service, "x" * 180))
+        task = asyncio.create_task(ask(service, "x" * 180))
         await eventually(translator.stepping.is_set)
         advance_clock(monkeypatch, DEADLINE_S)
         with pytest.raises(DeadlineExceeded, match=r"within 20 s"):
-            await asked
+            await task
         translator.step_gate.set()
         await eventually(lambda: service.engine.is_idle)
         assert len(translator.log.left) == len(translator.log.joins)
@@ -55,11 +55,11 @@ async def test_the_deadline_reaches_sentences_that_wait(monkeypatch: pytest.Monk
     async with service_of(
         translator, deadline_s=DEADLINE_S, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
     ) as service:
-        asked = asyncio.create_task(ask(service, "first", "second", "third"))
+        task = asyncio.create_task(ask(service, "first", "second", "third"))
         await eventually(translator.stepping.is_set)
         advance_clock(monkeypatch, DEADLINE_S)
         with pytest.raises(DeadlineExceeded):
-            await asked
+            await task
         assert service.engine.num_waiting == 0
         translator.step_gate.set()
         await eventually(lambda: service.engine.is_idle)
@@ -160,9 +160,9 @@ async def test_a_request_that_waits_for_a_full_queue_ends_at_its_deadline(monkey
         patient = asyncio.create_task(ask(service, "b1", "b2", waits=True))
         await asyncio.sleep(0)  # until it has been refused once
         advance_clock(monkeypatch, 11.0)
-        for asked in (first, patient):
+        for request in (first, patient):
             with pytest.raises(DeadlineExceeded):
-                await asked
+                await request
 
 
 async def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,15 +178,15 @@ async def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkey
         late = [asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))]
         await eventually(gate.reached.is_set)
         advance_clock(monkeypatch, 11.0)
-        for one in late:
+        for item in late:
             with pytest.raises(DeadlineExceeded):
-                await one
+                await item
         waiting = asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))
         gate.open.set()
         assert (await waiting[0]).pairs == MANIFEST.pairs
-        (found,) = await waiting[1]
-        assert found is not None
-        assert found.language == "en"
+        (result,) = await waiting[1]
+        assert result is not None
+        assert result.language == "en"
     finally:
         gate.open.set()
         await service.stop()
@@ -252,14 +252,14 @@ async def test_requests_that_wait_for_room_are_answered_in_order_and_without_try
         monkeypatch.setattr(SharedDecoding, "submit", counting)
         first = asyncio.create_task(ask(service, "a1", "a2"))
         await eventually(lambda: translator.log.joins)
-        ended: list[int] = []
+        finished: list[int] = []
 
         async def patient(number: int) -> None:
             assert texts_of(await ask(service, f"b{number}", f"c{number}", waits=True)) == [
                 f"B{number}",
                 f"C{number}",
             ]
-            ended.append(number)
+            finished.append(number)
 
         waiting: list[asyncio.Task[None]] = []
         for number in range(5):
@@ -272,7 +272,7 @@ async def test_requests_that_wait_for_room_are_answered_in_order_and_without_try
         assert submissions == [2] * 6 + [1]
         translator.step_gate.set()
         await asyncio.gather(first, *waiting)
-        assert ended == [0, 2, 3, 4]
+        assert finished == [0, 2, 3, 4]
 
 
 async def test_cancelling_a_request_cancels_its_call() -> None:

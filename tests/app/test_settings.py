@@ -29,7 +29,7 @@ def test_the_process_environment_is_not_read_implicitly(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "output"),
     [
         ("VERSO_PORT", "70000", "65535"),
         ("VERSO_PORT", "http", "integer"),
@@ -45,14 +45,14 @@ def test_the_process_environment_is_not_read_implicitly(monkeypatch: pytest.Monk
         ("VERSO_MAX_BODY_BYTES", "1", "1000"),
     ],
 )
-def test_an_invalid_value_is_named_on_one_line_with_its_bound(variable: str, value: str, said: str) -> None:
+def test_an_invalid_value_is_named_on_one_line_with_its_bound(variable: str, value: str, output: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({variable: value})
     line = str(refused.value)
     assert "\n" not in line
     assert variable in line
     assert repr(value) in line
-    assert said in line
+    assert output in line
 
 
 def test_an_unknown_setting_is_refused_with_the_closest_name() -> None:
@@ -94,21 +94,21 @@ def test_settings_are_frozen_and_each_has_a_description() -> None:
 
 def bounds() -> list[tuple[str, str, str]]:
     """For each bound of each number: the setting, a value just outside, and the bound as it is printed."""
-    found: list[tuple[str, str, str]] = []
+    results: list[tuple[str, str, str]] = []
     for name, field in Settings.model_fields.items():
-        for one in field.metadata:
+        for item in field.metadata:
             bound: Any
             outside: Any
-            if isinstance(one, annotated_types.Ge):
-                bound, outside = one.ge, one.ge - 1  # type: ignore[operator]
-            elif isinstance(one, annotated_types.Gt):
-                bound, outside = one.gt, one.gt
-            elif isinstance(one, annotated_types.Le):
-                bound, outside = one.le, one.le + 1  # type: ignore[operator]
+            if isinstance(item, annotated_types.Ge):
+                bound, outside = item.ge, item.ge - 1  # type: ignore[operator]
+            elif isinstance(item, annotated_types.Gt):
+                bound, outside = item.gt, item.gt
+            elif isinstance(item, annotated_types.Le):
+                bound, outside = item.le, item.le + 1  # type: ignore[operator]
             else:
                 continue
-            found.append((name, str(outside), f"{bound:g}" if bound == 0 else str(bound)))
-    return found
+            results.append((name, str(outside), f"{bound:g}" if bound == 0 else str(bound)))
+    return results
 
 
 @pytest.mark.parametrize(("name", "outside", "bound"), bounds())
@@ -199,18 +199,18 @@ def test_the_admin_token_is_kept_and_never_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "said"),
+    ("token", "output"),
     [
         ("short-secret", "at least 16 characters"),
         ("two words of a secret", "ASCII"),
         ("schlüssel-des-betreibers", "ASCII"),
     ],
 )
-def test_an_invalid_token_is_refused_without_being_repeated(token: str, said: str) -> None:
+def test_an_invalid_token_is_refused_without_being_repeated(token: str, output: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({"VERSO_ADMIN_TOKEN": token, "VERSO_PORT": "-1"})
     assert "VERSO_ADMIN_TOKEN: " in str(refused.value)
-    assert said in str(refused.value)
+    assert output in str(refused.value)
     assert token not in str(refused.value)
     assert token not in str(refused.value.__cause__)
 

@@ -67,11 +67,11 @@ async def test_a_request_and_its_stages_are_a_trace(receiver: Receiver) -> None:
         assert span.start_time_unix_nano <= span.end_time_unix_nano <= request.end_time_unix_nano
     for first, then in (("prepare", "queue"), ("queue", "encode"), ("encode", "decode"), ("decode", "join")):
         assert stages[first].end_time_unix_nano <= stages[then].start_time_unix_nano, then
-    known = attributes_of(request)
-    assert known["http.route"] == "/translate"
-    assert known["http.response.status_code"] == 200
-    assert known["verso.request_id"] == "mine"
-    assert (known["verso.sentences"], known["verso.sentences_decoded"]) == (1, 1)
+    reference = attributes_of(request)
+    assert reference["http.route"] == "/translate"
+    assert reference["http.response.status_code"] == 200
+    assert reference["verso.request_id"] == "mine"
+    assert (reference["verso.sentences"], reference["verso.sentences_decoded"]) == (1, 1)
     assert attributes_of(stages["decode"])["verso.model"] == "fake"
     assert attributes_of(stages["queue"])["verso.source_tokens"] == len("good day") + 2
 
@@ -89,8 +89,8 @@ async def test_no_text_is_in_a_span(receiver: Receiver) -> None:
 
 async def test_the_trace_of_the_client_goes_on(receiver: Receiver) -> None:
     async with traced(receiver.endpoint) as client:
-        sent = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "vendor=7"}
-        response = await translate(client, **sent)
+        received = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "vendor=7"}
+        response = await translate(client, **received)
     (request,) = receiver.named("POST /translate")
     assert (request.trace_id.hex(), request.parent_span_id.hex()) == (TRACE, PARENT)
     assert request.trace_state == "vendor=7"
@@ -198,8 +198,8 @@ async def test_a_receiver_that_is_gone_or_hangs_harms_no_request_and_not_the_end
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("app.telemetry.tracing._CLOSE_S", 0.2)
-    with receiving() as gone:
-        endpoint = gone.endpoint
+    with receiving() as removed:
+        endpoint = removed.endpoint
     async with traced(endpoint) as client:
         assert (await translate(client)).status_code == 200
     with receiving(None) as hanging:
@@ -253,10 +253,10 @@ from app.commands.serve import main
 sys.modules["opentelemetry.sdk.trace"] = None
 sys.exit(main([], {"VERSO_PORT": "0", "VERSO_OTLP_ENDPOINT": "http://127.0.0.1:4318"}))
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("verso: cannot start: VERSO_OTLP_ENDPOINT is set")
-    assert len(done.stderr.splitlines()) == 1
+    process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert process.stderr.startswith("verso: cannot start: VERSO_OTLP_ENDPOINT is set")
+    assert len(process.stderr.splitlines()) == 1
 
 
 @pytest.mark.thorough

@@ -336,7 +336,7 @@ async def test_a_request_over_a_limit_is_refused_with_the_number_and_the_bound(
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "output"),
     [
         (b"", "empty"),
         (b"{", "line 1 column 1"),
@@ -355,13 +355,13 @@ async def test_a_request_over_a_limit_is_refused_with_the_number_and_the_bound(
     ],
 )
 async def test_a_body_that_is_not_a_json_object_is_refused_with_the_position(
-    client: httpx.AsyncClient, body: bytes, said: str
+    client: httpx.AsyncClient, body: bytes, output: str
 ) -> None:
     response = await client.post("/translate", content=body, headers={"content-type": "application/json"})
     if response.status_code == 422:  # a JSON number that no field accepts
-        assert said == "number"
+        assert output == "number"
         return
-    assert said in problem_of(response, 400, "malformed_body")["detail"]
+    assert output in problem_of(response, 400, "malformed_body")["detail"]
 
 
 async def test_an_escaped_surrogate_pair_is_one_character(client: httpx.AsyncClient, service: RoteService) -> None:
@@ -377,17 +377,17 @@ async def test_a_body_that_is_too_large_is_refused_by_its_declared_length(client
 
 
 async def test_a_body_that_is_too_large_is_refused_while_it_streams(client: httpx.AsyncClient) -> None:
-    sent = 0
+    received = 0
 
     async def endless() -> AsyncIterator[bytes]:
-        nonlocal sent
+        nonlocal received
         while True:
-            sent += 1000
+            received += 1000
             yield b" " * 1000
 
     response = await client.post("/translate", content=endless(), headers={"content-type": "application/json"})
     problem_of(response, 413, "body_too_large")
-    assert sent <= 4000
+    assert received <= 4000
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,10 @@ def test_results_larger_than_the_cache_are_not_kept_and_a_cache_of_size_0_keeps_
 def test_answers_with_their_search_are_not_kept() -> None:
     cache = TranslationCache(10_000)
     search = ((Candidate(1, 0, 7, -0.25, kept=True, finished=True),),)
-    found = Hypothesis([7], None, "length", search=search)
-    asked = key(1, options=replace(OPTIONS, return_search=True))
-    cache.put(asked, found)
-    assert (len(cache), cache.get(asked)) == (0, None)
+    hypothesis = Hypothesis([7], None, "length", search=search)
+    request = key(1, options=replace(OPTIONS, return_search=True))
+    cache.put(request, hypothesis)
+    assert (len(cache), cache.get(request)) == (0, None)
 
 
 def test_a_prefix_counts_as_memory() -> None:
@@ -152,10 +152,10 @@ def test_the_counted_memory_is_close_to_the_allocated_memory() -> None:
             options = DecodingOptions(beam_size=4 + number % 3)  # a separate object for each request, as in the service
             cache.put(key(*range(number, number + 25), options=options), Hypothesis([5] * 25, -1.0, "stop"))
             number += 1
-        taken, _ = tracemalloc.get_traced_memory()
+        drawn, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0.7 < taken / cache.num_bytes < 1.1, f"{taken / len(cache):.0f} bytes an entry"
+    assert 0.7 < drawn / cache.num_bytes < 1.1, f"{drawn / len(cache):.0f} bytes an entry"
 
 
 def test_the_memory_of_alternatives_counts() -> None:
@@ -165,7 +165,7 @@ def test_the_memory_of_alternatives_counts() -> None:
         return cache.num_bytes
 
     other = Hypothesis([8] * 100, -0.75, "stop")
-    alone, one, two = num_bytes(), num_bytes(other), num_bytes(other, other)
-    assert one - alone >= len(other.token_ids) * 4
-    assert two - one == one - alone
-    assert num_bytes(replace(other, alternatives=(other,))) > one
+    alone, first, two = num_bytes(), num_bytes(other), num_bytes(other, other)
+    assert first - alone >= len(other.token_ids) * 4
+    assert two - first == first - alone
+    assert num_bytes(replace(other, alternatives=(other,))) > first

@@ -216,7 +216,7 @@ def test_the_search_is_a_tree_of_what_was_kept_and_on_demand_of_what_was_dropped
     expect(nodes).to_have_count(len(candidates))
     shown = view.locator(".beam-box").evaluate_all("(nodes) => nodes.map((node) => node.getAttribute('aria-label'))")
     sums = sorted(
-        float(found.replace("−", "-")) for label in shown for found in re.findall(r"(−?[\d.]+) log-probability", label)
+        float(match.replace("−", "-")) for label in shown for match in re.findall(r"(−?[\d.]+) log-probability", label)
     )
     np.testing.assert_allclose(sums, sorted(candidate["log_prob"] for candidate in candidates), atol=6e-3)
     best = view.locator(".beam-box.best.finished")

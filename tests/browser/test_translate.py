@@ -63,9 +63,9 @@ def glossary(service: Server) -> Iterator[str]:
         "entries": "book\tWerk",
         "entries_format": "tsv",
     }
-    made = service.client.post("/v2/glossaries", json=body, headers=headers).json()
-    yield made["name"]
-    service.client.delete(f"/v2/glossaries/{made['glossary_id']}", headers=headers)
+    product = service.client.post("/v2/glossaries", json=body, headers=headers).json()
+    yield product["name"]
+    service.client.delete(f"/v2/glossaries/{product['glossary_id']}", headers=headers)
 
 
 def test_a_text_is_translated_while_it_is_typed_and_its_language_detected(
@@ -94,7 +94,7 @@ def test_sentences_are_shown_as_they_come(page: Page) -> None:
     expect(translation(page)).to_have_text(BUCH)
     expect(output(page)).to_have_attribute("aria-busy", "true")
     page.evaluate(release)
-    # White space between sentences is that of the source.
+    # Whitespace between sentences is that of the source.
     expect(translation(page)).to_have_text(f"{BUCH}  {BAHNHOF}", use_inner_text=True)
     page.evaluate(release)
     expect(translation(page)).to_contain_text(f"{BUCH}  {BAHNHOF}\nWir gehen", use_inner_text=True)

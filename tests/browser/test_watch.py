@@ -25,7 +25,7 @@ ON_THE_PAGE = {
 
 def noticed(watch: Watch, problem: str) -> bool:
     """Whether a problem is among those of the page."""
-    return any(re.search(problem, found) for found in watch.problems)
+    return any(re.search(problem, result) for result in watch.problems)
 
 
 def wait(page: Page, watch: Watch, problem: str) -> None:
@@ -61,5 +61,5 @@ def test_a_request_to_another_host_is_a_problem_and_gets_nowhere(browser: Browse
 def test_axe_runs_under_the_policy_of_the_page_and_finds_a_missing_label(page: Page) -> None:
     open_view(page)
     page.evaluate("() => document.querySelector('main').append(document.createElement('textarea'))")
-    (found,) = violations(page)
-    assert found.startswith("label: ") and "textarea" in found
+    (result,) = violations(page)
+    assert result.startswith("label: ") and "textarea" in result

@@ -1,4 +1,4 @@
-"""What the client sends, and what becomes of answers and errors."""
+"""What the client sends, and how it reads answers and errors."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_an_answer_becomes_dataclasses(driver: Driver) -> None:
         "detected": {"language": "en", "confidence": 0.9},
         "a_field_of_a_later_version": 1,
     }
-    given = driver.run(Script([answer(translations=[entry])]), lambda client: client.translate("Hello."))
-    (translation,) = given.results
+    result = driver.run(Script([answer(translations=[entry])]), lambda client: client.translate("Hello."))
+    (translation,) = result.results
     assert isinstance(translation, Translation)
     assert translation.score == -1.0
     assert translation.alignment is not None
@@ -62,15 +62,15 @@ def test_an_answer_becomes_dataclasses(driver: Driver) -> None:
     assert isinstance(translation.confidence, Confidence)
     assert translation.confidence.words[0].probability == 1.0
     assert (translation.integrity, translation.glossary) == (None, None)
-    assert given.usage.source_tokens == 2
-    assert given.timings_ms.decode == 1.0
+    assert result.usage.source_tokens == 2
+    assert result.timings_ms.decode == 1.0
 
 
 def test_text_is_for_answers_with_one_text(driver: Driver) -> None:
-    given = driver.run(Script([answer(translations=[TRANSLATION] * 2)]), lambda client: client.translate(["a", "b"]))
-    assert given.texts == ["Hallo.", "Hallo."]
+    result = driver.run(Script([answer(translations=[TRANSLATION] * 2)]), lambda client: client.translate(["a", "b"]))
+    assert result.texts == ["Hallo.", "Hallo."]
     with pytest.raises(ValueError, match="2 translations"):
-        given.text  # noqa: B018 - it raises
+        result.text  # noqa: B018 - it raises
 
 
 def test_a_problem_becomes_an_exception_with_its_fields_and_the_id_of_the_request(driver: Driver) -> None:
@@ -179,9 +179,9 @@ def test_arrays_that_are_none_are_an_invalid_answer(driver: Driver) -> None:
 
 
 def test_detection_sends_the_beginning_and_reads_percent(driver: Driver) -> None:
-    found = [{"language": "en", "confidence": 75.5}]
+    results = [{"language": "en", "confidence": 75.5}]
     nothing = [{"language": "en", "confidence": 0.0}]
-    server = Script([httpx.Response(200, json=value) for value in (found, nothing, [])])
+    server = Script([httpx.Response(200, json=value) for value in (results, nothing, [])])
     detected = driver.run(server, lambda client: client.detect("Hello. " * 10_000))
     assert (detected.language, detected.confidence) == ("en", 0.755)
     assert server.requests[0].url.path == "/libretranslate/detect"

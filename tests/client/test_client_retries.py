@@ -79,8 +79,8 @@ def test_attempts_share_an_id_by_which_the_service_counts_them_once_and_calls_do
 
 
 def test_a_question_is_repeated_after_any_failure(driver: Driver) -> None:
-    found = httpx.Response(200, json={"models": []})
-    assert driver.run(Script([REFUSED, *LOST[:1], TOO_SLOW[0], found]), MODELS) == ()
+    response = httpx.Response(200, json={"models": []})
+    assert driver.run(Script([REFUSED, *LOST[:1], TOO_SLOW[0], response]), MODELS) == ()
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "queue_full"), (503, "not_ready")])

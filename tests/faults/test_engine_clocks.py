@@ -115,7 +115,7 @@ def test_requests_a_minute_follow_a_clock_that_is_never_set(monkeypatch: pytest.
     rates = RequestRates(lambda: now[0])
     monkeypatch.setattr(time, "time", lambda: pytest.fail("the time of day was asked for"))
     assert [rates.take("caller", 2).retry_after_s is None for _ in range(3)] == [True, True, False]
-    now[0] += HOUR_S  # suspended: whoever waited has waited long enough
+    now[0] += HOUR_S  # suspended: each caller has waited long enough
     assert rates.take("caller", 2).retry_after_s is None
 
 

@@ -70,8 +70,8 @@ def test_an_engine_that_hangs_gives_up_and_nobody_waits() -> None:
         assert inbox.is_empty and other.is_empty and not engine.has_given_up, "it may take that long"
         look_for(engine, clock, 2)
         assert engine.has_given_up
-        assert [type(one) for one in inbox.take(2).values()] == [Dropped] * 2
-        assert [type(one) for one in other.take(3).values()] == [Dropped] * 3
+        assert [type(first) for first in inbox.take(2).values()] == [Dropped] * 2
+        assert [type(first) for first in other.take(3).values()] == [Dropped] * 3
         with pytest.raises(Dropped):
             engine.ask([ids("late")], GREEDY, inbox.deliver)
     assert inbox.is_empty and other.is_empty

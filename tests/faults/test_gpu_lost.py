@@ -61,7 +61,7 @@ def test_the_engine_gives_up_and_everything_that_waits_is_refused(
         engine.call(lambda: gate.wait(PATIENCE_S), lambda outcome: None)
         engine.ask([ids("illegal"), *[ids("waits")] * 5], GREEDY, inbox.deliver)
         gate.set()
-        assert [type(one) for one in inbox.take(6).values()] == [Dropped] * 6
+        assert [type(item) for item in inbox.take(6).values()] == [Dropped] * 6
         assert engine.has_given_up
         with pytest.raises(Dropped):
             engine.ask([ids("late")], GREEDY, inbox.deliver)
@@ -84,9 +84,9 @@ def test_an_error_that_passes_fails_its_sentence_alone(monkeypatch: pytest.Monke
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         engine.ask([ids("illegal"), ids("good")], GREEDY, inbox.deliver)
-        found = inbox.take(2)
-        assert isinstance(found[0], InferenceFailed)
-        assert text_of(found[1]) == "good"
+        outcomes = inbox.take(2)
+        assert isinstance(outcomes[0], InferenceFailed)
+        assert text_of(outcomes[1]) == "good"
         assert not engine.has_given_up
 
 

@@ -68,5 +68,5 @@ def test_errors_that_are_no_refusals_are_findings_and_kept(tmp_path: Path) -> No
     assert session.report.executions == 400 and 0 < session.report.refused < 400
     (finding,) = session.report.findings
     assert finding.startswith("AssertionError at tests/fuzz/test_found.py")
-    (kept,) = tmp_path.glob("*.bin")
-    assert kept.read_bytes().startswith(b"b")
+    (stored,) = tmp_path.glob("*.bin")
+    assert stored.read_bytes().startswith(b"b")

@@ -74,8 +74,8 @@ def test_cross_attention_is_torchs() -> None:
     expected, weights = theirs(x, memory, memory, key_padding_mask=~REAL, average_attn_weights=False)
     key, value = ours.project_memory(memory)
     torch.testing.assert_close(ours(x, key, value, MAY_ATTEND), expected, atol=1e-5, rtol=0)
-    found = attention_weights(ours.project_query(x), key, MAY_ATTEND)
-    torch.testing.assert_close(found, weights, atol=1e-5, rtol=0)
+    actual = attention_weights(ours.project_query(x), key, MAY_ATTEND)
+    torch.testing.assert_close(actual, weights, atol=1e-5, rtol=0)
 
 
 def test_gradients_are_torchs() -> None:

@@ -84,8 +84,8 @@ def softmax(scores: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return cast("np.ndarray[Any, Any]", powers / powers.sum(axis=1, keepdims=True))
 
 
-def assert_close(found: Any, expected: Any) -> None:
-    np.testing.assert_allclose(found, expected, atol=2e-5, rtol=2e-5)
+def assert_close(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(actual, expected, atol=2e-5, rtol=2e-5)
 
 
 @every_architecture
@@ -186,9 +186,9 @@ def test_the_weights_of_each_precision_are_those_that_attention_returns(name: st
     network = scripted(name, precision)
     tolerance = {"float32": 1e-6, "int8": 1e-6, "float16": 2e-3, "bfloat16": 1e-2}[precision]
     for head in heads(name, *KINDS):
-        found = steps_of(name, head, network)
-        assert {values.dtype for values in found.values()} == {torch.float32}
-        torch.testing.assert_close(found["weights"], attended(network, head), atol=tolerance, rtol=0)
+        result = steps_of(name, head, network)
+        assert {values.dtype for values in result.values()} == {torch.float32}
+        torch.testing.assert_close(result["weights"], attended(network, head), atol=tolerance, rtol=0)
 
 
 def test_the_steps_of_a_layer_are_those_of_its_own_width() -> None:

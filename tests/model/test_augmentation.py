@@ -35,10 +35,10 @@ def test_punctuation_is_removed_from_both_sides_but_never_the_whole_text() -> No
 
 
 def test_typos_are_few_and_in_the_source() -> None:
-    found = {augmented(seed, typos=1) for seed in range(50)}
-    assert {target for _, target in found} == {TARGET}
-    assert len(found) > 25
-    assert all(abs(len(source) - len(SOURCE)) <= 1 for source, _ in found)
+    results = {augmented(seed, typos=1) for seed in range(50)}
+    assert {target for _, target in results} == {TARGET}
+    assert len(results) > 25
+    assert all(abs(len(source) - len(SOURCE)) <= 1 for source, _ in results)
 
 
 def test_a_text_with_few_letters_gets_no_typos() -> None:
@@ -74,12 +74,12 @@ def test_a_sign_is_added_at_the_same_end_of_both_sides() -> None:
 def test_shares_are_met() -> None:
     shares = {"upper": 0.2, "lower": 0.3}
     rng = generator()
-    found = [Augmentation(**shares).apply(SOURCE, TARGET, rng)[0] for _ in range(4000)]
-    assert found.count(SOURCE.upper()) / 4000 == pytest.approx(0.2, abs=0.03)
-    assert found.count(SOURCE.lower()) / 4000 == pytest.approx(0.3, abs=0.03)
+    results = [Augmentation(**shares).apply(SOURCE, TARGET, rng)[0] for _ in range(4000)]
+    assert results.count(SOURCE.upper()) / 4000 == pytest.approx(0.2, abs=0.03)
+    assert results.count(SOURCE.lower()) / 4000 == pytest.approx(0.3, abs=0.03)
 
 
 def test_joined_sentences_keep_their_order_and_form_on_both_sides() -> None:
     pairs = [("One.", "Eins."), ("Two?", "Zwei?"), ("Three!", "Drei!")]
-    found = {join_sentences(pairs, generator(seed)) for seed in range(20)}
-    assert found == {("One. Two? Three!", "Eins. Zwei? Drei!"), ("One, Two, Three.", "Eins, Zwei, Drei.")}
+    results = {join_sentences(pairs, generator(seed)) for seed in range(20)}
+    assert results == {("One. Two? Three!", "Eins. Zwei? Drei!"), ("One, Two, Three.", "Eins, Zwei, Drei.")}

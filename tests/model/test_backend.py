@@ -80,7 +80,7 @@ def test_a_bundle_without_a_slot_step_is_decoded_eagerly(model: ModelToDecode) -
 
 def test_the_back_end_for_a_gpu_can_be_predicted_without_one(model: ModelToDecode) -> None:
     gpu = torch.device("cuda")
-    found = preferred_backend(model.architecture, "float16", gpu)
-    assert (found.name, found.reason) == ("slots", "the fastest on a GPU")
+    result = preferred_backend(model.architecture, "float16", gpu)
+    assert (result.name, result.reason) == ("slots", "the fastest on a GPU")
     old = preferred_backend(model.architecture, "float16", gpu, has_slots=False)
     assert old.name == "eager" and "export it again" in old.reason and "not on the CPU" in old.reason

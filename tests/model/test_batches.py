@@ -32,11 +32,11 @@ def maker(**changes: Any) -> BatchMaker:
 
 def rows(batches: list[Batch]) -> Counter[Row]:
     """The number of occurrences of each source and target, without padding."""
-    found: Counter[Row] = Counter()
+    counter: Counter[Row] = Counter()
     for batch in batches:
         for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
-            found[tuple(i for i in source if i != PAD_ID), tuple(i for i in target if i != PAD_ID)] += 1
-    return found
+            counter[tuple(i for i in source if i != PAD_ID), tuple(i for i in target if i != PAD_ID)] += 1
+    return counter
 
 
 def expected_rows(directions: list[tuple[str, str]]) -> Counter[Row]:
@@ -50,9 +50,9 @@ def expected_rows(directions: list[tuple[str, str]]) -> Counter[Row]:
     return expected
 
 
-def same(one: list[Batch], other: list[Batch]) -> bool:
-    return len(one) == len(other) and all(
-        torch.equal(a.source, b.source) and torch.equal(a.target, b.target) for a, b in zip(one, other, strict=True)
+def same(first: list[Batch], other: list[Batch]) -> bool:
+    return len(first) == len(other) and all(
+        torch.equal(a.source, b.source) and torch.equal(a.target, b.target) for a, b in zip(first, other, strict=True)
     )
 
 
@@ -70,11 +70,11 @@ def test_a_weight_is_the_number_of_repetitions_in_an_epoch() -> None:
     batches = BatchMaker(
         [often, seldom], ("en", "de"), [("en", "de")], TOKENIZER, batch_tokens=80, max_tokens=20, seed=3
     )
-    found = rows(list(batches.epoch(0)))
+    result = rows(list(batches.epoch(0)))
     rare = (tuple(TOKENIZER.encode("rare", "de")), (START_ID, *TOKENIZER.encode_target("selten")))
-    assert 60 < found.pop(rare) < 140
-    assert set(found.values()) == {2, 3}
-    assert set(found) == set(expected_rows([("en", "de")]))
+    assert 60 < result.pop(rare) < 140
+    assert set(result.values()) == {2, 3}
+    assert set(result) == set(expected_rows([("en", "de")]))
     assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "every epoch draws again"
 
 
@@ -89,9 +89,9 @@ def test_tagged_sources_have_their_symbol_after_the_language_marker(cut: float) 
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
     tagged = LoadedCorpus(PAIRS, tag=BACK_TRANSLATED)
     batches = maker(corpora=[tagged], tokenizer=tokenizer, subword_sampling=cut)
-    found = rows(list(batches.epoch(0)))
-    assert found
-    for source, target in found:
+    result = rows(list(batches.epoch(0)))
+    assert result
+    for source, target in result:
         assert tokenizer.pieces(source[:2]) in (["<2de>", "<bt>"], ["<2en>", "<bt>"])
         assert "<bt>" not in [*tokenizer.pieces(source[2:]), *tokenizer.target_pieces(target)]
 
@@ -148,8 +148,8 @@ def test_no_batch_exceeds_its_budget(options: dict[str, Any], batch_tokens: int)
 @every_variety
 @pytest.mark.parametrize("skip", [1, 3, 10_000])
 def test_skipping_batches_does_not_change_later_ones(options: dict[str, Any], skip: int) -> None:
-    whole = list(maker(**options).epoch(2))
-    assert same(list(maker(**options).epoch(2, skip=skip)), whole[skip:])
+    full = list(maker(**options).epoch(2))
+    assert same(list(maker(**options).epoch(2, skip=skip)), full[skip:])
 
 
 @every_variety
@@ -158,18 +158,18 @@ def test_an_epoch_in_pieces_has_every_example_and_resumes_in_each(
     options: dict[str, Any], piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.training.batches.PIECE", piece)
-    made = maker(**options)
-    assert made.num_pieces(1) == -(-made.num_examples // piece)
+    batches = maker(**options)
+    assert batches.num_pieces(1) == -(-batches.num_examples // piece)
     if not options:
-        assert rows(list(made.epoch(1))) == expected_rows(BOTH)
-    updates = update_batches(made, Position(epoch=1), 1, ALONE)
-    whole = [next(updates) for _ in range(made.num_pieces(1) + 3)]
-    for number, update in enumerate(whole[:-1]):
+        assert rows(list(batches.epoch(1))) == expected_rows(BOTH)
+    updates = update_batches(batches, Position(epoch=1), 1, ALONE)
+    full = [next(updates) for _ in range(batches.num_pieces(1) + 3)]
+    for number, update in enumerate(full[:-1]):
         following = next(update_batches(maker(**options), update.position, 1, ALONE))
-        assert following.position == whole[number + 1].position
-        assert following.epochs == whole[number + 1].epochs
-        assert same(following.batches, whole[number + 1].batches)
-    assert [update.epochs for update in whole] == sorted({update.epochs for update in whole})
+        assert following.position == full[number + 1].position
+        assert following.epochs == full[number + 1].epochs
+        assert same(following.batches, full[number + 1].batches)
+    assert [update.epochs for update in full] == sorted({update.epochs for update in full})
 
 
 @every_variety
@@ -205,9 +205,9 @@ def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
 
 def test_augmentation_of_both_sides_changes_both() -> None:
     shouted = rows(list(maker(augmentation=Augmentation(upper=1), max_tokens=60).epoch(0)))
-    found = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
+    results = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
     expected = {(a.upper().strip(), b.upper().strip()) for pair in PAIRS for a, b in (pair, pair[::-1])}
-    assert found == expected
+    assert results == expected
 
 
 def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
@@ -230,19 +230,19 @@ def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
             )
         )
 
-    joined = of(1.0)
-    assert joined.total() < 0.7 * of(0.0).total()
+    merged = of(1.0)
+    assert merged.total() < 0.7 * of(0.0).total()
     to_german = TOKENIZER.encode("", "de")[0]
-    seen: Counter[str] = Counter()
-    for source, target in joined.elements():
+    counter: Counter[str] = Counter()
+    for source, target in merged.elements():
         assert max(len(source), len(target) - 1) <= 90
         assert source.count(END_ID) == target.count(END_ID) == 1
         words = [[word.strip(",.") for word in TOKENIZER.decode(side).split()] for side in (source, target)]
         # Each sentence is followed by the next one, on both sides in the same order, in the direction of the row.
         assert words[1] == [word.upper() if source[0] == to_german else word.lower() for word in words[0]]
         assert all(word.isupper() == (source[0] != to_german) for word in words[0])
-        seen.update(words[0])
-    assert seen == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
+        counter.update(words[0])
+    assert counter == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
 
 
 def test_a_bound_below_every_sentence_is_refused() -> None:

@@ -39,11 +39,11 @@ def checkpoint(seed: int = 0, **changes: Any) -> Checkpoint:
 
 def content() -> dict[str, Any]:
     """The content of a checkpoint file."""
-    whole = checkpoint()
+    full = checkpoint()
     return {
         "format_version": FORMAT_VERSION,
-        "config": whole.config.to_dict(),
-        "weights": whole.weights,
+        "config": full.config.to_dict(),
+        "weights": full.weights,
         "tokenizer": TOKENIZER.model_proto,
         "facts": {},
         "progress": {},
@@ -92,8 +92,8 @@ def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
 def test_a_truncated_file_is_refused(share: float, tmp_path: Path) -> None:
     path = tmp_path / "c.pt"
     save_checkpoint(checkpoint(), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(share * len(whole))])
+    full = path.read_bytes()
+    path.write_bytes(full[: int(share * len(full))])
     with pytest.raises(ArtifactError, match=r"is no checkpoint, or was cut short; restore it"):
         load_checkpoint(path)
 
@@ -109,10 +109,10 @@ def test_an_archive_of_several_disks_is_refused(tmp_path: Path) -> None:
 def test_one_wrong_byte_in_a_weight_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "c.pt"
     save_checkpoint(checkpoint(), path)
-    whole = bytearray(path.read_bytes())
+    full = bytearray(path.read_bytes())
     needle = checkpoint().weights[NAME].numpy().tobytes()
-    whole[whole.index(needle) + 7] ^= 0x10
-    path.write_bytes(whole)
+    full[full.index(needle) + 7] ^= 0x10
+    path.write_bytes(full)
     with pytest.raises(ArtifactError, match=r"c\.pt cannot be read .* inside it is damaged"):
         load_checkpoint(path)
 
@@ -179,7 +179,7 @@ def without(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "output"),
     [
         (without(checkpoint().weights), f"misses parameter {NAME}; it is of another architecture"),
         ({**checkpoint().weights, "extra": torch.ones(1)}, "has the unknown parameter extra"),
@@ -192,8 +192,8 @@ def without(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     ],
     ids=["missing", "surplus", "shape", "nan", "infinity"],
 )
-def test_weights_that_do_not_fit_are_named(weights: dict[str, Tensor], said: str) -> None:
-    with pytest.raises(ArtifactError, match=said):
+def test_weights_that_do_not_fit_are_named(weights: dict[str, Tensor], output: str) -> None:
+    with pytest.raises(ArtifactError, match=output):
         replace(checkpoint(), weights=weights).build()
 
 
@@ -236,8 +236,8 @@ def test_a_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_average_is_the_mean_of_each_parameter() -> None:
-    one, two = {"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, 6.0])}
-    assert torch.equal(average_weights([one, two])["a"], torch.tensor([2.0, 4.0]))
+    item, two = {"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, 6.0])}
+    assert torch.equal(average_weights([item, two])["a"], torch.tensor([2.0, 4.0]))
 
 
 @pytest.mark.parametrize("other", [{"b": torch.ones(1)}, {"a": torch.ones(2)}, {}], ids=["name", "shape", "nothing"])

@@ -32,7 +32,7 @@ def test_a_count_must_be_a_positive_integer(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "output"),
     [
         ({"num_heads": 3}, "num_heads is 3, which does not divide d_model 16"),
         ({"d_model": 15, "num_heads": 5}, "d_model is 15; .* must be even"),
@@ -48,8 +48,8 @@ def test_a_count_must_be_a_positive_integer(name: str, value: Any) -> None:
     ],
     ids=str,
 )
-def test_an_impossible_architecture_is_refused_with_the_field_named(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_an_impossible_architecture_is_refused_with_the_field_named(wrong: dict[str, Any], output: str) -> None:
+    with pytest.raises(ConfigError, match=output):
         small_config(**wrong)
 
 

@@ -208,10 +208,10 @@ def test_back_translated_text_is_used_only_towards_its_original_side(tmp_path: P
 
 def test_more_words_than_possible_are_refused_with_the_remedy() -> None:
     few = GeneratedCorpus("reversal", words=45, letters=(1, 2), alphabet="abcdefghi")  # there are 90
-    taken = generate_pairs(few)
-    taken += generate_pairs(replace(few, words=10), without=taken)
+    drawn = generate_pairs(few)
+    drawn += generate_pairs(replace(few, words=10), without=drawn)
     with pytest.raises(DataError, match=r"Only 35 of 45 words could be made: with 9 letters.*train on fewer"):
-        generate_pairs(few, without=taken)
+        generate_pairs(few, without=drawn)
 
 
 def test_a_sample_of_a_large_corpus_can_be_drawn(tmp_path: Path) -> None:
@@ -229,10 +229,10 @@ def test_a_sample_of_a_large_corpus_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_a_pair_is_unseen_if_neither_side_is_in_the_text() -> None:
-    known = [("Good morning!", "Guten Morgen!"), ("Yes.", "Ja.")]
-    asked = [("good morning", "Moin"), ("Morning", "guten morgen."), ("Ja", "Yes"), ("Good", "Gut")]
-    assert unseen(asked, known) == [("Ja", "Yes"), ("Good", "Gut")]
-    assert unseen(asked, []) == asked
+    existing = [("Good morning!", "Guten Morgen!"), ("Yes.", "Ja.")]
+    calls = [("good morning", "Moin"), ("Morning", "guten morgen."), ("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(calls, existing) == [("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(calls, []) == calls
 
 
 @pytest.mark.parametrize(

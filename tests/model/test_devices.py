@@ -154,8 +154,8 @@ def test_a_bundle_is_served_in_a_precision_that_the_gpu_has_products_of(
     served: str,
 ) -> None:
     with_gpus(monkeypatch, *capabilities)
-    where = check_device(device, precision)  # type: ignore[arg-type]
-    assert served_precision(precision, where) == served  # type: ignore[arg-type]
+    path = check_device(device, precision)  # type: ignore[arg-type]
+    assert served_precision(precision, path) == served  # type: ignore[arg-type]
 
 
 def test_a_gpu_number_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,15 +45,15 @@ def test_learned_positions_are_parameters() -> None:
 def test_an_unscaled_embedding_equals_the_hand_computed_one() -> None:
     embedding = embedding_of(10, 16, 5, scale_embedding=False)
     summed = embedding.tokens.weight[3] + embedding.positions[1]
-    found = embedding(torch.tensor([[3]]), torch.tensor([1]))[0, 0]
-    torch.testing.assert_close(found, summed)
+    result = embedding(torch.tensor([[3]]), torch.tensor([1]))[0, 0]
+    torch.testing.assert_close(result, summed)
 
 
 def test_a_token_is_scaled_and_its_place_added() -> None:
     embedding = embedding_of(10, 16, 5)
-    found = embedding(torch.tensor([[3, 7]]), torch.tensor([0, 4]))
-    torch.testing.assert_close(found[0, 0], embedding.tokens.weight[3] * 4.0 + position_table("interleaved", 5, 16)[0])
-    torch.testing.assert_close(found[0, 1], embedding.tokens.weight[7] * 4.0 + position_table("interleaved", 5, 16)[4])
+    result = embedding(torch.tensor([[3, 7]]), torch.tensor([0, 4]))
+    torch.testing.assert_close(result[0, 0], embedding.tokens.weight[3] * 4.0 + position_table("interleaved", 5, 16)[0])
+    torch.testing.assert_close(result[0, 1], embedding.tokens.weight[7] * 4.0 + position_table("interleaved", 5, 16)[4])
 
 
 def test_every_row_may_have_its_own_position() -> None:

@@ -58,9 +58,9 @@ def captured_model(**changes: Any) -> SlotModel:
 
 def check_outputs(model: SlotModel, seed: int = 0) -> None:
     expected = drive(plain_cohort(tiny_transformer(), 4), ASKED)
-    found, left = drive_at_random(SlotCohort(model, 4), ASKED, seed, most=9)
-    assert found.keys() | left == expected.keys()
-    for key, outcome in found.items():
+    outcomes, remaining = drive_at_random(SlotCohort(model, 4), ASKED, seed, most=9)
+    assert outcomes.keys() | remaining == expected.keys()
+    for key, outcome in outcomes.items():
         same(outcome, expected[key])
 
 
@@ -82,11 +82,11 @@ def test_no_graph_is_destroyed_alone_when_slots_are_dropped() -> None:
 def test_with_too_many_graphs_all_are_destroyed_at_once_and_captured_again() -> None:
     model = captured_model()
     model.graphs.max_graphs = 5
-    kept: list[int] = []
+    stored: list[int] = []
     capture = Graphs._capture
 
     def noted(*arguments: Any) -> Any:
-        kept.append(RecordedGraph.num_alive)
+        stored.append(RecordedGraph.num_alive)
         return capture(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -94,21 +94,21 @@ def test_with_too_many_graphs_all_are_destroyed_at_once_and_captured_again() -> 
         for seed in range(4):
             model.drop_idle(0)
             check_outputs(model, seed)
-    assert max(kept) == 5 and kept.count(5) > 1
-    assert all(after in (before + 1, 1) for before, after in itertools.pairwise(kept))
+    assert max(stored) == 5 and stored.count(5) > 1
+    assert all(after in (before + 1, 1) for before, after in itertools.pairwise(stored))
 
 
 def test_graphs_in_use_are_captured_again_after_all_were_dropped() -> None:
     model = captured_model()
     group = SlotCohort(model, 4)
     group.join(ASKED[:5])
-    found = {one.key: one for one in group.step()}
+    actual = {item.key: item for item in group.step()}
     model.drop()
-    found |= drive(group, [])
+    actual |= drive(group, [])
     expected = drive(plain_cohort(tiny_transformer(), 4), ASKED[:5])
-    for key, outcome in found.items():
+    for key, outcome in actual.items():
         same(outcome, expected[key])
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
 
 
 def test_slots_that_are_not_in_use_take_a_share_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,9 +361,9 @@ def test_after_the_warm_up_ordinary_sentences_need_no_capture(toy_bundle: Path) 
                     cohort = translator.cohort(width)
                     cohort.join(
                         [
-                            DecodingRequest(key, one.source_ids, options, one.forced_ids)
+                            DecodingRequest(key, item.source_ids, options, item.forced_ids)
                             for key in range(number)
-                            for one in [translator.example_request(length, options)]
+                            for item in [translator.example_request(length, options)]
                         ]
                     )
                     cohort.step()

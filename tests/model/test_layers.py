@@ -82,9 +82,9 @@ def test_cached_steps_equal_the_full_layer(norm: str) -> None:
     cross_cache = torch.stack(layer.cross_attention.project_memory(memory))
     self_cache = torch.full((2, 3, 4, 5, 4), torch.nan)  # a column that is read before it is written would give NaN
     for column in range(5):
-        seen = torch.ones(1, 1, 1, column + 1, dtype=torch.bool)
+        observed = torch.ones(1, 1, 1, column + 1, dtype=torch.bool)
         with torch.no_grad():
-            step = layer.step(x[:, column : column + 1], self_cache, cross_cache, column, seen, MAY_ATTEND)
+            step = layer.step(x[:, column : column + 1], self_cache, cross_cache, column, observed, MAY_ATTEND)
         torch.testing.assert_close(step[:, 0], at_once[:, column], atol=1e-5, rtol=1e-5)
 
 
@@ -95,9 +95,9 @@ def test_several_hypotheses_step_independently(norm: str) -> None:
     cross_cache = torch.stack(layer.cross_attention.project_memory(memory))
     self_cache = torch.zeros(2, 12, 4, 5, 4)
     for column in range(5):
-        seen = torch.ones(1, 1, 1, column + 1, dtype=torch.bool)
+        observed = torch.ones(1, 1, 1, column + 1, dtype=torch.bool)
         with torch.no_grad():
-            step = layer.step(hypotheses[:, :, column], self_cache, cross_cache, column, seen, MAY_ATTEND)
+            step = layer.step(hypotheses[:, :, column], self_cache, cross_cache, column, observed, MAY_ATTEND)
         for k in range(4):
             alone = layer(hypotheses[:, k], memory, CAUSAL, MAY_ATTEND)
             torch.testing.assert_close(step[:, k], alone[:, column], atol=1e-5, rtol=1e-5)
@@ -165,6 +165,6 @@ def test_an_encoder_layer_in_float16_stays_finite() -> None:
     x = torch.full((1, 2, 16), 60000.0, dtype=torch.float16)
     with torch.no_grad():
         layer.feed_forward.narrow.bias.fill_(60000.0)
-        found = layer(x, torch.ones(1, 1, 2, 2, dtype=torch.bool))
-    assert torch.isfinite(found).all()
-    assert float(found.max()) == 64512.0, "the nearest float16 below the bound"
+        result = layer(x, torch.ones(1, 1, 2, 2, dtype=torch.bool))
+    assert torch.isfinite(result).all()
+    assert float(result.max()) == 64512.0, "the nearest float16 below the bound"

@@ -32,9 +32,9 @@ def test_the_loss_and_its_gradients_are_torchs(smoothing: float, chunk_rows: int
     torch.testing.assert_close(nll, F.cross_entropy(logits, targets(), reduction="sum").detach())
     (loss / 7).backward()
     (expected / 7).backward()
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.grad is not None
-        torch.testing.assert_close(one.grad, other.grad)
+    for first, other in zip(ours, theirs, strict=True):
+        assert first.grad is not None
+        torch.testing.assert_close(first.grad, other.grad)
 
 
 def test_the_unsmoothed_likelihood_has_no_gradient() -> None:
@@ -71,10 +71,10 @@ def test_bfloat16_activations_give_the_float32_loss_and_gradients_up_to_rounding
     torch.testing.assert_close(loss, expected, rtol=2e-3, atol=0)
     loss.backward()
     expected.backward()
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.grad is not None and other.grad is not None
-        assert one.grad.dtype == one.dtype
-        assert float((one.grad.float() - other.grad).norm() / other.grad.norm()) < 0.01
+    for first, other in zip(ours, theirs, strict=True):
+        assert first.grad is not None and other.grad is not None
+        assert first.grad.dtype == first.dtype
+        assert float((first.grad.float() - other.grad).norm() / other.grad.norm()) < 0.01
 
 
 def test_a_projection_without_bias_is_supported() -> None:
@@ -115,6 +115,6 @@ def test_the_loss_of_two_passes_is_that_of_r_drop(strength: float, chunk_rows: i
     torch.testing.assert_close(nll, plain.detach() / 2)
     (loss / 7).backward()
     (expected / 7).backward()
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.grad is not None and other.grad is not None
-        torch.testing.assert_close(one.grad, other.grad)
+    for first, other in zip(ours, theirs, strict=True):
+        assert first.grad is not None and other.grad is not None
+        torch.testing.assert_close(first.grad, other.grad)

@@ -22,10 +22,10 @@ EO_IT = ("eo", "it")
 def sentences(number: int, seed: int = 1) -> list[Pair]:
     """Different sentence pairs."""
     rng = random.Random(seed)
-    found: dict[Pair, None] = {}
-    while len(found) < number:
-        found[sentence(rng)] = None
-    return list(found)
+    result: dict[Pair, None] = {}
+    while len(result) < number:
+        result[sentence(rng)] = None
+    return list(result)
 
 
 def prepared(pairs: list[Pair], held_out: int | None = 5) -> Prepared:
@@ -93,18 +93,18 @@ def test_lengths_are_compared_with_the_ratio_of_the_languages() -> None:
     ],
 )
 def test_a_faulty_pair_is_left_out_with_line_and_reason(pair: Pair, reason: Reason) -> None:
-    found = with_good_text(pair)
-    (left_out,) = found.left_out
+    result = with_good_text(pair)
+    (left_out,) = result.left_out
     assert (left_out.line, left_out.reason) == (151, reason)
-    assert sorted(everything(found)) == sorted(sentences(150))
+    assert sorted(everything(result)) == sorted(sentences(150))
 
 
 def test_a_side_may_have_only_so_many_translations() -> None:
     # Case and punctuation make no other side.
     many = [(f"Bone{'!' * (number % 3)}", f"Bene {chr(97 + number) * 3}") for number in range(MAX_REPETITIONS + 3)]
-    found = with_good_text(*many)
-    assert [one.reason for one in found.left_out] == [Reason.REPEATED] * 3
-    assert sum(bare_words(pair[0]) == "bone" for pair in found.train) == MAX_REPETITIONS
+    result = with_good_text(*many)
+    assert [item.reason for item in result.left_out] == [Reason.REPEATED] * 3
+    assert sum(bare_words(pair[0]) == "bone" for pair in result.train) == MAX_REPETITIONS
 
 
 @pytest.mark.parametrize(
@@ -128,18 +128,18 @@ def test_held_out_sets_share_no_side_with_any_other_set() -> None:
     # Other punctuation and case, and a second translation: not to be held out beside their twins in the training text.
     pairs += [(first.upper(), second.rstrip(".") + "!") for first, second in pairs[:200]]
     pairs += [(first, f"{second[:-1]} qui.") for first, second in pairs[200:400]]
-    found = prepared(pairs, held_out=60)
-    assert len(found.dev) == len(found.test) == 60
-    for held_out, others in ((found.dev, found.test), (found.dev, found.train), (found.test, found.train)):
+    result = prepared(pairs, held_out=60)
+    assert len(result.dev) == len(result.test) == 60
+    for held_out, others in ((result.dev, result.test), (result.dev, result.train), (result.test, result.train)):
         assert unseen(held_out, others) == held_out
 
 
 def test_the_same_text_gives_the_same_sets() -> None:
-    one, other = prepared(sentences(400), held_out=30), prepared(sentences(400), held_out=30)
-    assert (one.dev, one.test) == (other.dev, other.test)
+    first, other = prepared(sentences(400), held_out=30), prepared(sentences(400), held_out=30)
+    assert (first.dev, first.test) == (other.dev, other.test)
     # The order of the lines does not matter; the sets keep it.
     turned = prepared(sentences(400)[::-1], held_out=30)
-    assert (turned.dev[::-1], turned.test[::-1]) == (one.dev, one.test)
+    assert (turned.dev[::-1], turned.test[::-1]) == (first.dev, first.test)
 
 
 def test_more_held_out_pairs_than_there_are_is_refused() -> None:
@@ -155,8 +155,8 @@ def test_too_little_text_is_refused_with_what_was_left_out() -> None:
 def test_a_line_that_is_not_utf8_is_left_out_with_its_number() -> None:
     raw = [(first.encode(), second.encode()) for first, second in sentences(150)]
     raw[41] = (b"Bonan tagon.", "Città.".encode("latin-1"))
-    found = prepare_text(raw, EO_IT, 5)
-    (left_out,) = found.left_out
+    result = prepare_text(raw, EO_IT, 5)
+    (left_out,) = result.left_out
     assert (left_out.line, left_out.reason) == (42, Reason.NOT_UTF8)
 
 
@@ -196,7 +196,7 @@ def test_columns_of_a_table_are_read(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.tsv", (4, 2)) == [(b"Uno", b"Unu"), None]
     with pytest.raises(DataError, match=r"No line of .* has 5 columns"):
         read_table(tmp_path / "t.tsv", (1, 5))
-    found = prepare_text(
+    result = prepare_text(
         [*read_table(tmp_path / "t.tsv", (2, 4)), *[(a.encode(), b.encode()) for a, b in sentences(150)]], EO_IT, 5
     )
-    assert (found.left_out[0].line, found.left_out[0].reason) == (2, Reason.TOO_FEW_COLUMNS)
+    assert (result.left_out[0].line, result.left_out[0].reason) == (2, Reason.TOO_FEW_COLUMNS)

@@ -91,20 +91,20 @@ def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     assert ModelConfig.from_dict(read_manifest(path).architecture) == checkpoint.config
     translator = Translator.load(path, num_threads=1)
     words = [word for word, _ in checkpoint.facts["dev_sample"]][:60]
-    answers = [one.text for one in translator.translate(words, GREEDY)]
+    answers = [translation.text for translation in translator.translate(words, GREEDY)]
     assert sum(answer == word[::-1] for answer, word in zip(answers, words, strict=True)) >= 0.9 * len(words)
     with_torch = Translator.load(path, num_threads=1, native=False)
     # The compiled decoder keeps an int8 model's keys and values in float16, which may change the order of close scores.
-    agreed = sum(one.text == answer for one, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
+    agreed = sum(item.text == answer for item, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
     assert agreed >= (len(words) if precision == "float32" else 0.95 * len(words))
-    found = translator.attention("badge", GREEDY, steps=AttentionHead("cross", 1, 3))
-    assert found.translation == "egdab"
-    assert found.encoder.shape == (2, 4, 7, 7)  # <2qrv> b a d g e </s>
-    assert found.decoder.shape == (2, 4, 6, 6)
-    assert found.cross.shape == (2, 4, 6, 7)
-    torch.testing.assert_close(found.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
-    assert found.steps is not None
-    torch.testing.assert_close(found.steps["weights"], found.cross[1, 3], atol=1e-6, rtol=0)
+    attention = translator.attention("badge", GREEDY, steps=AttentionHead("cross", 1, 3))
+    assert attention.translation == "egdab"
+    assert attention.encoder.shape == (2, 4, 7, 7)  # <2qrv> b a d g e </s>
+    assert attention.decoder.shape == (2, 4, 6, 6)
+    assert attention.cross.shape == (2, 4, 6, 7)
+    torch.testing.assert_close(attention.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
+    assert attention.steps is not None
+    torch.testing.assert_close(attention.steps["weights"], attention.cross[1, 3], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("preset", ["pre-norm-scalar", "pre-norm", "post-norm"])

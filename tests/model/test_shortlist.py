@@ -73,11 +73,11 @@ WHOLE = table([[]] * VOCAB, list(range(VOCAB)))
 
 
 def transformer() -> Transformer:
-    made = Transformer(small_config(**LARGE), 0).eval()
-    randomise(made)
+    model = Transformer(small_config(**LARGE), 0).eval()
+    randomise(model)
     with torch.no_grad():
-        made.output.bias[VOCABULARY.end_id] += 2.0  # some sentences end before the limit
-    return made
+        model.output.bias[VOCABULARY.end_id] += 2.0  # some sentences end before the limit
+    return model
 
 
 def native(
@@ -165,10 +165,10 @@ def test_a_table_round_trips_through_bytes() -> None:
     shortlist = replace(random_table(1), facts={"per_token": 12})
     content = shortlist.to_bytes()
     assert content == shortlist.to_bytes()
-    found = Shortlist.from_bytes(content)
+    result = Shortlist.from_bytes(content)
     for name in ("offsets", "ids", "always"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(shortlist, name))
-    assert found.facts == {"per_token": 12}
+        np.testing.assert_array_equal(getattr(result, name), getattr(shortlist, name))
+    assert result.facts == {"per_token": 12}
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"nonsense"])
@@ -186,7 +186,7 @@ GOOD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "output"),
     [
         ({"steps": None}, "steps"),
         ({"steps": np.array([[1], [2], [3]])}, "steps is no row of whole numbers"),
@@ -204,10 +204,10 @@ GOOD: dict[str, Any] = {
         ({"always": np.array([1])}, "closing token 2"),
     ],
 )
-def test_an_invalid_table_is_refused(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_an_invalid_table_is_refused(wrong: dict[str, Any], output: str, tmp_path: Path) -> None:
     arrays = {name: part for name, part in {**GOOD, **wrong}.items() if part is not None}
     np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(ArtifactError, match=said) as refused:
+    with pytest.raises(ArtifactError, match=output) as refused:
         Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
     assert "verso shortlist" in str(refused.value)
 
@@ -244,7 +244,7 @@ def test_the_shortlist_of_a_bundle_can_be_replaced(short_bundle: Path, tmp_path:
     shortlist = load_bundle(path).shortlist
     assert shortlist is not None
     assert shortlist.always.tolist() == [3, 7]
-    assert [found.name for found in tmp_path.iterdir()] == ["x.pt"]
+    assert [result.name for result in tmp_path.iterdir()] == ["x.pt"]
 
 
 def test_another_models_shortlist_is_refused(short_bundle: Path, tmp_path: Path) -> None:
@@ -259,10 +259,10 @@ def test_another_models_shortlist_is_refused(short_bundle: Path, tmp_path: Path)
 
 def test_known_words_are_translated_as_without_a_shortlist(short_bundle: Path) -> None:
     texts = [sentence(random.Random(seed))[0] for seed in range(20)]
-    full = [found.text for found in Translator.load(short_bundle).translate(texts, target="de")]
+    full = [translation.text for translation in Translator.load(short_bundle).translate(texts, target="de")]
     for native_too in (True, False):
         short = Translator.load(short_bundle, shortlist=True, native=native_too)
-        assert [found.text for found in short.translate(texts, target="de")] == full
+        assert [result.text for result in short.translate(texts, target="de")] == full
 
 
 def test_a_shortlist_for_other_languages_is_refused(toy_bundle: Path) -> None:
@@ -300,10 +300,10 @@ def test_a_shortlist_of_all_tokens_gives_bit_identical_outputs(precision: str, w
     module = script(transformer(), precision)  # type: ignore[arg-type]
     sources = random_sources(40, vocab_size=VOCAB, seed=2)
     options = [beam(width, num_hypotheses=width, return_scores=True, no_repeat_ngram_size=2)] * len(sources)
-    found = decode_together(native(module, width, WHOLE), sources, options)
+    outcomes = decode_together(native(module, width, WHOLE), sources, options)
     expected = decode_together(native(module, width, None), sources, options)
-    for key in found.keys() & expected.keys():
-        assert answers(found[key]) == answers(expected[key])
+    for key in outcomes.keys() & expected.keys():
+        assert answers(outcomes[key]) == answers(expected[key])
     both = decode_together(with_torch(module, width, WHOLE), sources, options)
     alike = decode_together(with_torch(module, width, None), sources, options)
     assert {key: outcome.hypothesis for key, outcome in both.items()} == {
@@ -352,8 +352,8 @@ def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
     # Forced tokens and those of a prefix need not be candidates.
     forced_ids = (5, 6) if width == 2 else ()
     own, torchs = (make(eager, width, shortlist, policy) for make in (native, with_torch))
-    found = like_torch(own, torchs, sources, options, forced_ids, prefix_ids=PREFIXES)
-    for key, outcome in found.items():
+    outcomes = like_torch(own, torchs, sources, options, forced_ids, prefix_ids=PREFIXES)
+    for key, outcome in outcomes.items():
         candidates = set(shortlist.candidates(sources[key]).tolist())
         for answer in answers(outcome):
             assert set(answer.token_ids[len(PREFIXES[key % len(PREFIXES)]) :]) <= candidates
@@ -371,8 +371,8 @@ def test_required_tokens_are_candidates(always: int, width: int, policy: str) ->
     reserved = [*range(100, 160, 7), *(token for token in shortlist.always.tolist() if token > 190)]
     once_ids = [tuple(rng.sample(reserved, rng.randint(0, 4))) for _ in sources]
     own, torchs = (make(eager, width, shortlist, policy, reserved) for make in (native, with_torch))
-    found = like_torch(own, torchs, sources, options, once_ids=once_ids)
-    for key, outcome in found.items():
+    outcomes = like_torch(own, torchs, sources, options, once_ids=once_ids)
+    for key, outcome in outcomes.items():
         candidates = set(shortlist.candidates(sources[key]).tolist())
         for answer in answers(outcome):
             assert set(answer.token_ids) <= candidates - set(reserved) | set(once_ids[key])
@@ -386,7 +386,7 @@ def test_a_sentence_without_candidates_fails_alone(width: int) -> None:
     shortlist = table([[7] if token == 9 else [] for token in range(VOCAB)], [VOCABULARY.end_id])
     options = [beam(width, min_new_tokens=1)] * 2
     for group in (native(transformer(), width, shortlist), with_torch(transformer(), width, shortlist)):
-        found = decode_together(group, [[5, 2], [9, 2]], options)
-        assert found[0].hypothesis is None
-        assert str(found[0].error) == NO_TOKEN
-        assert found[1].hypothesis is not None
+        outcomes = decode_together(group, [[5, 2], [9, 2]], options)
+        assert outcomes[0].hypothesis is None
+        assert str(outcomes[0].error) == NO_TOKEN
+        assert outcomes[1].hypothesis is not None

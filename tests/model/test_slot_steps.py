@@ -111,7 +111,7 @@ def test_a_step_reads_no_tensor_value_on_the_host(width: int) -> None:
     constants = replace(CONSTANTS, never=CONSTANTS.never.to("meta"))
     with Watch() as watch:
         take_step(transformer, constants, slots, full=True)
-    assert any("topk" in seen[0] or "max" in seen[0] for seen in watch.seen)
+    assert any("topk" in observed[0] or "max" in observed[0] for observed in watch.seen)
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -180,8 +180,8 @@ def test_beams_have_scores_in_every_step(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
     transformer = tiny_transformer()
     group = slot_cohort(transformer, options.width)
-    asked = some_searches(requests(random_sources(5), options, prefix_ids=PREFIXES))
-    found: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(asked)}
+    inputs = some_searches(requests(random_sources(5), options, prefix_ids=PREFIXES))
+    result: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(inputs)}
     while group.num_sentences:
         slots = step_of(group).tensors
         before = copy.deepcopy(slots)
@@ -189,8 +189,8 @@ def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
             step_of(group).run(full=True)
         for name in ("active", "position", "history", "sums", "pool_scores", "pool_history", "suffixes", "num_ended"):
             assert torch.equal(getattr(slots, name), getattr(before, name)), name
-        found |= {outcome.key: outcome for outcome in group.step()}
-    all_same(found, drive(plain_cohort(transformer, options.width), asked))
+        result |= {outcome.key: outcome for outcome in group.step()}
+    all_same(result, drive(plain_cohort(transformer, options.width), inputs))
 
 
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
@@ -201,13 +201,13 @@ def test_recorded_and_replayed_steps_give_the_same_outputs(
     use_recorded_graphs(monkeypatch)
     transformer = tiny_transformer()
     model = record(slot_model(transformer, steps_per_call=3))
-    asked = some_searches(
+    inputs = some_searches(
         requests(random_sources(30, seed=seed), options, once_ids=[(), (), (9, 11)], prefix_ids=PREFIXES)
     )
-    expected = drive(plain_cohort(transformer, options.width), asked)
-    found, left = drive_at_random(SlotCohort(model, options.width), asked, seed)
-    assert found.keys() | left == expected.keys()
-    for key, outcome in found.items():
+    expected = drive(plain_cohort(transformer, options.width), inputs)
+    outcomes, remaining = drive_at_random(SlotCohort(model, options.width), inputs, seed)
+    assert outcomes.keys() | remaining == expected.keys()
+    for key, outcome in outcomes.items():
         same(outcome, expected[key])
     assert RecordedGraph.num_replays > 50
 

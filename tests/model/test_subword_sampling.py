@@ -35,13 +35,13 @@ def segmentations(text: str) -> dict[tuple[int, ...], float]:
     """Every segmentation and its log-probability, by exhaustive search."""
     if not text:
         return {(): 0.0}
-    found: dict[tuple[int, ...], float] = {}
+    result: dict[tuple[int, ...], float] = {}
     for end in range(1, len(text) + 1):
         number = PROCESSOR.PieceToId(text[:end])
         if number != PROCESSOR.unk_id():
             for rest, log_prob in segmentations(text[end:]).items():
-                found[number, *rest] = PROCESSOR.GetScore(number) + log_prob
-    return found
+                result[number, *rest] = PROCESSOR.GetScore(number) + log_prob
+    return result
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 1.0])

@@ -92,7 +92,7 @@ def test_the_tree_of_a_container_is_read_at_its_mount(tmp_path: Path) -> None:
 def test_no_more_threads_than_available_are_used(tmp_path: Path) -> None:
     limit(tmp_path / "fs", cpu__max="300000 100000")
     proc = process(tmp_path, "0::/\n", mounted_v2(tmp_path / "fs"))
-    assert [usable_threads(wanted, proc) for wanted in (None, 1, 3, 64)] == [3, 1, 3, 3]
+    assert [usable_threads(expected, proc) for expected in (None, 1, 3, 64)] == [3, 1, 3, 3]
 
 
 def test_this_process_may_use_at_least_one_thread() -> None:

@@ -228,8 +228,8 @@ def test_reserved_symbols_are_never_read_from_a_text_nor_generated() -> None:
 
 def test_nfc_keeps_the_visible_text_and_composes_accents() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 290, ["de", "en"], normalisation="nfc")
-    kept = "½ ﬁ … ² № 日本 🙂 „x“"
-    assert tokenizer.decode(tokenizer.encode_target(kept)) == kept
+    stored = "½ ﬁ … ² № 日本 🙂 „x“"
+    assert tokenizer.decode(tokenizer.encode_target(stored)) == stored
     assert tokenizer.decode(tokenizer.encode_target("a\u0308 e\u0323\u0302 \u212b")) == "ä \u1ec7 Å"
     assert tokenizer.decode(tokenizer.encode_target("a\u00a0b\u2009c\td\u00ad\u200be\ufeff")) == "a b c de"
 
@@ -241,8 +241,8 @@ def test_required_characters_get_a_piece() -> None:
 
 def test_text_behind_a_symbol_is_cut_like_a_word_and_punctuation_stays_attached() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
-    opened, closed = Symbol(placeholder(0)), Symbol(placeholder(15))
-    ids = tokenizer.encode_parts(["cat ", opened, "Katze", closed, "."], "de")
+    opening, closed = Symbol(placeholder(0)), Symbol(placeholder(15))
+    ids = tokenizer.encode_parts(["cat ", opening, "Katze", closed, "."], "de")
     pieces = tokenizer.pieces(ids)
     assert pieces[0] == "<2de>" and pieces[-1] == "</s>"
     assert tokenizer.encode("cat", "de")[:-1] == ids[: pieces.index("<ph0>")]
@@ -250,7 +250,7 @@ def test_text_behind_a_symbol_is_cut_like_a_word_and_punctuation_stays_attached(
 
     assert between == tokenizer.encode("Katze", "de")[1:-1]
     assert pieces[pieces.index("<ph15>") + 1 : -1] == ["."], "no space before the full stop"
-    assert tokenizer.encode_target_parts(["cat ", opened])[-2:] == [ids[pieces.index("<ph0>")], END_ID]
+    assert tokenizer.encode_target_parts(["cat ", opening])[-2:] == [ids[pieces.index("<ph0>")], END_ID]
 
 
 def test_symbols_need_a_vocabulary_that_has_them() -> None:
@@ -262,11 +262,11 @@ def test_characters_without_a_piece_are_not_known() -> None:
     tokenizer = learn_tokenizer(
         ["the café is open", "a b c"], 277, ["de"], normalisation="nfc", required_characters="½"
     )
-    known = tokenizer.known_characters
-    assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in known] == []
-    assert [character for character in "xyß猫😀\u0302\ufffd" if character in known] == []
-    assert known.includes("the café")
-    assert not known.includes("the cat 猫")
+    reference = tokenizer.known_characters
+    assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in reference] == []
+    assert [character for character in "xyß猫😀\u0302\ufffd" if character in reference] == []
+    assert reference.includes("the café")
+    assert not reference.includes("the cat 猫")
 
 
 @pytest.mark.parametrize("character", ["\u2581", "\u0131", "\u212a"])
@@ -301,11 +301,11 @@ def test_an_unused_piece_is_neither_read_nor_written() -> None:
 def test_a_vocabulary_finds_its_text_in_another_one() -> None:
     text = ["the windmill turns", "a windmill", "two windmills turned in the wind"]
     larger = learn_tokenizer(text, 346, ["de", "en"], reserve_symbols=True)
-    found = dict(zip(larger.pieces(range(larger.vocab_size)), larger.counterparts(TOKENIZER), strict=True))
+    result = dict(zip(larger.pieces(range(larger.vocab_size)), larger.counterparts(TOKENIZER), strict=True))
     old = {piece: token_id for token_id, piece in enumerate(TOKENIZER.pieces(range(TOKENIZER.vocab_size)))}
-    assert all(found[piece] == [token_id] for piece, token_id in old.items() if piece in found)
-    assert [piece for piece, ids in found.items() if not ids] == list(reserved_symbols())
-    cut = {piece: ids for piece, ids in found.items() if piece not in old and ids}
+    assert all(result[piece] == [token_id] for piece, token_id in old.items() if piece in result)
+    assert [piece for piece, ids in result.items() if not ids] == list(reserved_symbols())
+    cut = {piece: ids for piece, ids in result.items() if piece not in old and ids}
     assert cut, "no piece is new"
     for piece, ids in cut.items():
         assert TOKENIZER.decode(ids) == piece.removeprefix("▁")

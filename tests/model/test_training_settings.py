@@ -59,7 +59,7 @@ def test_counts_must_be_whole_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         ({"languages": ["en", "en"]}, r"languages is \['en', 'en'\]; it must be a list of two different languages"),
         ({"languages": "en"}, "languages is 'en'; it must be a list"),
@@ -119,8 +119,8 @@ def test_counts_must_be_whole_numbers(name: str) -> None:
     ],
     ids=str,
 )
-def test_an_invalid_setting_is_named_with_its_bound(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_an_invalid_setting_is_named_with_its_bound(change: dict[str, Any], output: str) -> None:
+    with pytest.raises(ConfigError, match=output):
         TrainingSettings.from_dict({**VALID, **change})
 
 
@@ -139,16 +139,16 @@ def test_defaults_are_as_documented() -> None:
 
 
 def test_settings_round_trip_through_json() -> None:
-    made = {"generate": "reversal", "words": 5, "letters": [2, 3]}
+    product = {"generate": "reversal", "words": 5, "letters": [2, 3]}
     settings = TrainingSettings.from_dict(
-        {**VALID, "train": [{"path": "a", "detokenise": True}, made], "dev": made, "pairs": ["en-de"]}
+        {**VALID, "train": [{"path": "a", "detokenise": True}, product], "dev": product, "pairs": ["en-de"]}
     )
     assert settings.dev == GeneratedCorpus("reversal", words=5, letters=(2, 3))
     assert TrainingSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "output"),
     [
         (b"- a", "must be a mapping"),
         (b"", "must be a mapping"),
@@ -157,10 +157,10 @@ def test_settings_round_trip_through_json() -> None:
         (b"!!python/object/apply:os.getcwd []", "is no YAML"),
     ],
 )
-def test_an_invalid_configuration_file_is_refused_with_the_reason(content: bytes, said: str, tmp_path: Path) -> None:
+def test_an_invalid_configuration_file_is_refused_with_the_reason(content: bytes, output: str, tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"{path}.* {said}"):
+    with pytest.raises(ConfigError, match=rf"{path}.* {output}"):
         TrainingSettings.load(path)
 
 
@@ -189,14 +189,14 @@ def test_the_number_of_sentences_of_a_corpus_must_be_whole(number: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("augment", "said"),
+    ("augment", "output"),
     [
         ({"shouting": 0.1}, "augment has the unknown key 'shouting'; it can have upper, lower"),
         (0.1, "augment is 0.1; it must be a mapping"),
         ({"upper": 2}, "augment.upper is 2; it must be a share, 0 to 1"),
     ],
 )
-def test_augmentation_is_a_mapping_of_shares(augment: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(said)):
+def test_augmentation_is_a_mapping_of_shares(augment: Any, output: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(output)):
         TrainingSettings.from_dict({**VALID, "augment": augment})
     assert TrainingSettings.from_dict({**VALID, "augment": {"upper": 0.1}}).augment.upper == 0.1

@@ -26,7 +26,7 @@ PAIRS = [
 
 
 def of_kind(name: str, number: int = 161) -> list[PerturbedInput]:
-    return [one for one in make_perturbed_inputs(PAIRS, number, seed=3) if one.perturbation.name == name]
+    return [case for case in make_perturbed_inputs(PAIRS, number, seed=3) if case.perturbation.name == name]
 
 
 def test_inputs_are_reproducible_by_seed() -> None:
@@ -36,22 +36,22 @@ def test_inputs_are_reproducible_by_seed() -> None:
 
 def test_references_stay_translations() -> None:
     by_target = {target: source for source, target in PAIRS}
-    for one in of_kind("upper case"):
-        assert one.reference is not None
-        assert one.text == by_target[one.reference].upper()
-    assert all(one.text.islower() for one in of_kind("lower case"))
-    for one in of_kind("no punctuation"):
-        assert not set(one.text) & set(".,?")
-        assert not set(one.reference or ".") & set(".,?")
+    for case in of_kind("upper case"):
+        assert case.reference is not None
+        assert case.text == by_target[case.reference].upper()
+    assert all(item.text.islower() for item in of_kind("lower case"))
+    for item in of_kind("no punctuation"):
+        assert not set(item.text) & set(".,?")
+        assert not set(item.reference or ".") & set(".,?")
 
 
 def test_other_names_are_on_both_sides() -> None:
-    found = of_kind("other names")
-    assert found
-    for one in found:
-        assert one.kept
-        assert all(name in (one.reference or "") for name in one.kept)
-        assert "Tom" not in one.text and "Tom" not in (one.reference or "")
+    cases = of_kind("other names")
+    assert cases
+    for case in cases:
+        assert case.kept
+        assert all(name in (case.reference or "") for name in case.kept)
+        assert "Tom" not in case.text and "Tom" not in (case.reference or "")
 
 
 @pytest.mark.parametrize(
@@ -64,39 +64,41 @@ def test_other_names_are_on_both_sides() -> None:
     ],
 )
 def test_names_are_replaced_if_both_sides_have_the_same_ones(source: str, target: str, fits: bool) -> None:
-    found = [one for one in make_perturbed_inputs([(source, target)], 161) if one.perturbation.name == "other names"]
-    assert bool(found) == fits
-    assert all("Tom " not in one.text and "Tom" not in (one.reference or "") for one in found)
+    results = [
+        case for case in make_perturbed_inputs([(source, target)], 161) if case.perturbation.name == "other names"
+    ]
+    assert bool(results) == fits
+    assert all("Tom " not in result.text and "Tom" not in (result.reference or "") for result in results)
 
 
 def test_inputs_with_numbers_expect_them_in_the_output() -> None:
-    for one in of_kind("numbers"):
-        assert one.reference is None
-        assert one.kept
-        assert all(digits in one.text for digits in one.kept)
+    for case in of_kind("numbers"):
+        assert case.reference is None
+        assert case.kept
+        assert all(digits in case.text for digits in case.kept)
 
 
 @pytest.mark.parametrize("name", ["people", "places", "companies", "emoji", "code"])
 def test_what_is_put_in_is_on_both_sides_and_expected_in_the_output(name: str) -> None:
-    found = of_kind(name)
-    assert found
-    for one in found:
-        assert one.kept
-        assert all(part in one.text and part in (one.reference or "") for part in one.kept)
+    cases = of_kind(name)
+    assert cases
+    for case in cases:
+        assert case.kept
+        assert all(part in case.text and part in (case.reference or "") for part in case.kept)
 
 
 def test_a_wrong_language_is_that_of_the_translation() -> None:
     targets = {target for _, target in PAIRS}
-    assert all(one.text in targets and one.reference is None for one in of_kind("wrong language"))
+    assert all(case.text in targets and case.reference is None for case in of_kind("wrong language"))
 
 
 def test_every_unicode_block_occurs_in_the_default_number_of_inputs() -> None:
-    inputs = [one for one in make_perturbed_inputs(PAIRS, 5000) if one.perturbation.name == "every script"]
-    used = {character for one in inputs for word in one.kept for character in word}
+    inputs = [case for case in make_perturbed_inputs(PAIRS, 5000) if case.perturbation.name == "every script"]
+    used = {character for input in inputs for word in input.kept for character in word}
     blocks = unicode_blocks()
     assert len(blocks) > 300
     assert all(not used.isdisjoint(block) for block in blocks)
-    assert all(part in one.text.split() for one in inputs for part in one.kept)
+    assert all(part in item.text.split() for item in inputs for part in item.kept)
     assert "\ufffd" not in used
 
 
@@ -126,9 +128,9 @@ def test_perturbed_inputs_are_translated_and_counted(
     toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_toy(tmp_path)
-    asked = ["--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
+    calls = ["--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
     out = tmp_path / "stress.json"
-    assert main([*asked, "--pair", "en-de", "--number", "69", "--show", "1", "--json", str(out)]) == 0
+    assert main([*calls, "--pair", "en-de", "--number", "69", "--show", "1", "--json", str(out)]) == 0
     rows = {row["kind"]: row for row in json.loads(out.read_text())["en-de"]}
     assert rows["all"]["inputs"] == sum(row["inputs"] for name, row in rows.items() if name != "all")
     assert rows["upper case"]["bleu"] is not None
@@ -137,7 +139,7 @@ def test_perturbed_inputs_are_translated_and_counted(
     assert rows["emoji"]["kept"] == rows["emoji"]["put_in"]
     assert rows["all"]["replacement_characters"] == rows["all"]["invented_names"] == 0
     assert re.search(rf"\| all +\| +{rows['all']['inputs']} \|", capsys.readouterr().out)
-    assert main([*asked, "--number", "5"]) == 1
+    assert main([*calls, "--number", "5"]) == 1
     assert "--number is 5; there are 23 kinds" in capsys.readouterr().err
-    assert main([*asked, "--pair", "en-fr"]) == 1
+    assert main([*calls, "--pair", "en-fr"]) == 1
     assert "--pair is 'en-fr'" in capsys.readouterr().err

@@ -57,9 +57,9 @@ def test_a_scripted_model_computes_what_it_computes_on_the_cpu() -> None:
     scripted, tokens = script(tiny_transformer(), "float32"), torch.tensor([[3, 4, 2]])
     with torch.inference_mode():
         expected = scripted.encode(tokens)
-        found = scripted.to("cuda").encode(tokens.to("cuda"))
-    assert found.device.type == "cuda"
-    assert torch.equal(found.cpu(), expected)
+        actual = scripted.to("cuda").encode(tokens.to("cuda"))
+    assert actual.device.type == "cuda"
+    assert torch.equal(actual.cpu(), expected)
 
 
 def test_a_capture_computes_nothing_and_a_replay_does() -> None:
@@ -148,15 +148,15 @@ def test_a_graph_of_tensors_that_are_gone_is_reported(simulated_gpu: Device) -> 
 
 def test_graphs_with_one_workspace_may_not_run_beside_each_other(simulated_gpu: Device) -> None:
     (first, _), (second, _) = multiplied(), multiplied()
-    one, other = torch.cuda.Stream(), torch.cuda.Stream()
-    for stream in (one, other):
+    item, other = torch.cuda.Stream(), torch.cuda.Stream()
+    for stream in (item, other):
         stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(one):
+    with torch.cuda.stream(item):
         first.replay()
     with torch.cuda.stream(other):
         second.replay()
     assert take_faults(simulated_gpu) == {f"a race: stream {other.cuda_stream} writes what another stream writes"}
-    other.wait_stream(one)
+    other.wait_stream(item)
     with torch.cuda.stream(other):
         second.replay()
     assert not simulated_gpu.faults

@@ -171,7 +171,7 @@ async def test_libretranslate_clients_learn_of_their_limits(client: httpx.AsyncC
     first = await client.post("/libretranslate/translate", json={**LIBRE, **key})
     used_up = await client.post("/libretranslate/translate", json={**LIBRE, **key})
     too_many = await client.post("/libretranslate/translate", json={**LIBRE, **key})
-    assert [one.status_code for one in (first, used_up, too_many)] == [200, 403, 429]
+    assert [item.status_code for item in (first, used_up, too_many)] == [200, 403, 429]
     assert too_many.json()["error"].startswith("Slowdown: ") and "retry-after" in too_many.headers
     only_attention = {"api_key": make_key(path, "attention")}
     assert (await client.post("/libretranslate/translate", json={**LIBRE, **only_attention})).status_code == 403
@@ -191,8 +191,8 @@ async def test_libretranslate_says_whether_a_key_is_needed(
 ) -> None:
     with keyed_app(service, **{**settings, **({"keys_db": path} if settings else {})}) as app:
         async with client_of(app) as client:
-            found = (await client.get("/libretranslate/frontend/settings")).json()
-            assert (found["apiKeys"], found["keyRequired"]) == expected
+            body = (await client.get("/libretranslate/frontend/settings")).json()
+            assert (body["apiKeys"], body["keyRequired"]) == expected
 
 
 async def test_refusals_of_keys_are_documented(app: FastAPI) -> None:

@@ -64,7 +64,7 @@ async def test_a_request_without_a_key_is_refused(
 async def test_a_key_needs_the_scope_of_the_route_and_no_other(
     client: httpx.AsyncClient, path: Path, method: str, url: str, body: Any, scope: Scope | None
 ) -> None:
-    others: list[Scope] = [one for one in ("translate", "attention", "documents", "admin") if one != scope]
+    others: list[Scope] = [item for item in ("translate", "attention", "documents", "admin") if item != scope]
     refused = await client.request(method, url, json=body, headers=bearer(make_key(path, *others)))
     if scope is None:
         assert refused.status_code == 200
@@ -101,12 +101,12 @@ async def test_a_key_that_cannot_be_used_is_refused(client: httpx.AsyncClient, p
 
 async def test_requests_a_minute_are_limited_and_the_headers_say_how(client: httpx.AsyncClient, path: Path) -> None:
     headers = bearer(make_key(path, requests_per_minute=2))
-    left = []
+    remaining = []
     for _ in range(2):
         response = await client.get("/models", headers=headers)
         assert (response.status_code, response.headers["ratelimit-policy"]) == (200, '"requests";q=2;w=60')
-        left.append(response.headers["ratelimit"])
-    assert left == ['"requests";r=1;t=30', '"requests";r=0;t=60']
+        remaining.append(response.headers["ratelimit"])
+    assert remaining == ['"requests";r=1;t=30', '"requests";r=0;t=60']
     refused = await client.get("/models", headers=headers)
     check_problem(refused, 429, "rate_limited")
     assert refused.headers["retry-after"] == "30"
@@ -247,30 +247,30 @@ async def test_nothing_is_answered_that_cannot_be_counted(
 
 
 async def test_the_caller_is_known_to_routes(app: FastAPI, client: httpx.AsyncClient, path: Path) -> None:
-    seen = []
+    samples = []
     app.router.route_class = json_route(needs("translate"))
 
     @app.get("/who")
     async def who(request: Request) -> None:
-        seen.append(caller_of(request))
+        samples.append(caller_of(request))
 
     token = make_key(path, priority=Priority.BULK)
     await client.get("/who", headers=bearer(token))
-    assert seen == [Caller(token.split("_")[1], Priority.BULK)]
+    assert samples == [Caller(token.split("_")[1], Priority.BULK)]
 
 
 async def test_without_a_key_the_caller_is_an_address_or_the_network_of_a_subscriber(service: RoteService) -> None:
-    seen = []
+    samples = []
     with keyed_app(service) as app:
 
         @app.get("/who")
         async def who(request: Request) -> None:
-            seen.append(caller_of(request).id)
+            samples.append(caller_of(request).id)
 
         for address in ("192.0.2.7", "2001:db8:1:2::9", "2001:db8:1:2:3::4"):
             async with client_at(app, address) as client:
                 await client.get("/who")
-    assert seen == ["192.0.2.7", "2001:db8:1:2::/64", "2001:db8:1:2::/64"]
+    assert samples == ["192.0.2.7", "2001:db8:1:2::/64", "2001:db8:1:2::/64"]
 
 
 async def test_callers_without_a_key_may_be_allowed(service: RoteService, path: Path) -> None:
@@ -400,7 +400,7 @@ def test_the_document_shows_keys_only_where_there_are_some(app: FastAPI) -> None
     translate = document["paths"]["/translate"]["post"]
     assert translate["security"] == [{"key": []}]
     assert {"401", "403", "429"} <= translate["responses"].keys()
-    assert [one["name"] for one in translate["parameters"]] == ["Idempotency-Key"]
+    assert [parameter["name"] for parameter in translate["parameters"]] == ["Idempotency-Key"]
     assert "security" not in document["paths"]["/livez"]["get"]
     assert document["paths"]["/admin/models"]["post"]["security"] == [{"operator": []}, {"key": []}]
     without = rote_app(RoteService()).openapi()

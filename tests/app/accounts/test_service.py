@@ -139,8 +139,8 @@ async def test_all_requests_of_a_commit_that_fails_are_refused_and_later_ones_ar
 
     with monkeypatch.context() as patch:
         patch.setattr(UsageStore, "settle_all", full)
-        found = await asyncio.gather(*(send(accounts, key, 1) for _ in range(5)), return_exceptions=True)
-    assert [type(one) for one in found] == [AccountsUnavailable] * 5
+        result = await asyncio.gather(*(send(accounts, key, 1) for _ in range(5)), return_exceptions=True)
+    assert [type(item) for item in result] == [AccountsUnavailable] * 5
     assert used(path) == (0, 0)
     await send(accounts, key, 1)
     assert used(path) == (1, 1)

@@ -91,66 +91,66 @@ async def bench(translator: FakeTranslator | None = None, **settings: Any) -> As
     service = ObservedService(configured, FakeBundles(translator), WordDetector())
     await service.start()
     await service.wait_loaded()
-    made = Bench(DocumentService(configured, service, lambda: made.clock()), service)
-    await made.documents.start()
+    setup = Bench(DocumentService(configured, service, lambda: setup.clock()), service)
+    await setup.documents.start()
     try:
-        yield made
+        yield setup
     finally:
         translator.step_gate.set()
-        await made.documents.stop()
+        await setup.documents.stop()
         await service.stop()
 
 
 def hold_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, translator: FakeTranslator) -> threading.Event:
     """Let no step begin once translations have been stored; returns the event of that."""
-    held = threading.Event()
+    event = threading.Event()
     store = DocumentStore.add_translations
 
     def store_and_hold(*arguments: Any) -> None:
         store(*arguments)
-        if not held.is_set():
+        if not event.is_set():
             translator.step_gate.clear()
-            held.set()
+            event.set()
 
     monkeypatch.setattr(DocumentStore, "add_translations", store_and_hold)
-    return held
+    return event
 
 
 def beginnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The documents in the order in which they are begun, and gone on with."""
-    begun: list[str] = []
+    order: list[str] = []
     begin = DocumentStore.begin
 
     def note(store: DocumentStore, id: str, num_sentences: int) -> bool:
-        begun.append(id)
+        order.append(id)
         return begin(store, id, num_sentences)
 
     monkeypatch.setattr(DocumentStore, "begin", note)
-    return begun
+    return order
 
 
 async def test_a_document_is_translated_and_its_progress_is_in_sentences() -> None:
-    async with bench() as made:
-        added = await made.add()
+    async with bench() as setup:
+        added = await setup.add()
         assert (added.status, added.num_done, added.num_sentences) == ("queued", 0, None)
-        assert (added.source, added.target, added.expires_at) == ("en", "de", made.now + KEPT_S)
-        done = await made.ended(added)
-        assert (done.status, done.num_done, done.num_sentences) == ("done", 40, 40)
-        result = await made.documents.result(added.id)
+        assert (added.source, added.target, added.expires_at) == ("en", "de", setup.now + KEPT_S)
+        document = await setup.ended(added)
+        assert (document.status, document.num_done, document.num_sentences) == ("done", 40, 40)
+        result = await setup.documents.result(added.id)
         assert (result.filename, result.media_type) == ("a.de.txt", "text/plain")
         assert result.content == TEXT.upper()
 
 
 async def test_documents_are_translated_one_after_the_other() -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        first, second = await made.add(b"the first"), await made.add(b"the second")
+    async with bench(translator) as setup:
+        first, second = await setup.add(b"the first"), await setup.add(b"the second")
         await eventually(translator.stepping.is_set)
-        assert [(await made.documents.get(one.id)).status for one in (first, second)] == ["running", "queued"]
+        assert [(await setup.documents.get(item.id)).status for item in (first, second)] == ["running", "queued"]
         translator.step_gate.set()
-        await made.ended(second)
-        assert await made.text(first) == "THE FIRST"
-        assert await made.text(second) == "THE SECOND"
+        await setup.ended(second)
+        assert await setup.text(first) == "THE FIRST"
+        assert await setup.text(second) == "THE SECOND"
 
 
 @pytest.mark.parametrize(
@@ -165,34 +165,34 @@ async def test_documents_are_translated_one_after_the_other() -> None:
 async def test_documents_do_not_wait_for_all_of_another_owner(
     senders: Sequence[Sender], order: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = beginnings(monkeypatch)
+    started_ids = beginnings(monkeypatch)
 
     translator = held_translator()
-    async with bench(translator) as made:
+    async with bench(translator) as setup:
         added = []
         for sender in senders:
-            added.append(await made.add(b"text", sender=sender))
-            made.now += 1
+            added.append(await setup.add(b"text", sender=sender))
+            setup.now += 1
         translator.step_gate.set()
         for document in added:
-            assert (await made.ended(document)).status == "done"
-        assert begun == [added[index].id for index in order]
+            assert (await setup.ended(document)).status == "done"
+        assert started_ids == [added[index].id for index in order]
 
 
 async def test_a_long_document_lets_those_of_others_go_first_and_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "TURN_S", 0.0)
-    begun = beginnings(monkeypatch)
+    order = beginnings(monkeypatch)
 
     translator = held_translator()
-    async with bench(translator) as made:
-        made.tick_s = 0.001
-        long, following = [await made.add(content, sender=Sender("a")) for content in (TEXT, b"second")]
-        other = await made.add(b"other", sender=Sender("b"))
+    async with bench(translator) as setup:
+        setup.tick_s = 0.001
+        long, following = [await setup.add(content, sender=Sender("a")) for content in (TEXT, b"second")]
+        other = await setup.add(b"other", sender=Sender("b"))
         translator.step_gate.set()
-        assert (await made.ended(following)).status == "done"
+        assert (await setup.ended(following)).status == "done"
         # Three batches, and one; each waits for the other after a batch, also if only its result is to be written.
-        assert begun == [long.id, other.id, long.id, other.id, long.id, following.id]
-        assert (await made.text(long), await made.text(other)) == (TEXT.decode().upper(), "OTHER")
+        assert order == [long.id, other.id, long.id, other.id, long.id, following.id]
+        assert (await setup.text(long), await setup.text(other)) == (TEXT.decode().upper(), "OTHER")
         assert sum(translator.log.joins) == len(PARAGRAPHS) + 2  # nothing was translated twice
 
 
@@ -200,53 +200,53 @@ async def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_so
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        document = await made.add()
+    async with bench(translator) as setup:
+        document = await setup.add()
         await eventually(translator.stepping.is_set)
         with pytest.raises(DocumentNotDone):
-            await made.documents.result(document.id)
-        assert await made.text(document, partial=True) == TEXT.decode()
-        held = hold_after_the_first_batch(monkeypatch, translator)
+            await setup.documents.result(document.id)
+        assert await setup.text(document, partial=True) == TEXT.decode()
+        gate = hold_after_the_first_batch(monkeypatch, translator)
         translator.step_gate.set()
-        await eventually(held.is_set)
-        num_done = (await made.documents.get(document.id)).num_done
+        await eventually(gate.is_set)
+        num_done = (await setup.documents.get(document.id)).num_done
         assert num_done == job.BATCH_SENTENCES
-        paragraphs = (await made.text(document, partial=True)).split("\n\n")
-        assert paragraphs == [one.upper() for one in PARAGRAPHS[:num_done]] + PARAGRAPHS[num_done:]
+        paragraphs = (await setup.text(document, partial=True)).split("\n\n")
+        assert paragraphs == [paragraph.upper() for paragraph in PARAGRAPHS[:num_done]] + PARAGRAPHS[num_done:]
 
 
 async def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        document, waiting = await made.add(), await made.add(b"another")
+    async with bench(translator) as setup:
+        document, waiting = await setup.add(), await setup.add(b"another")
         await eventually(translator.stepping.is_set)
-        assert (await made.documents.cancel(document.id)).status == "cancelled"
-        assert (await made.documents.cancel(waiting.id)).status == "cancelled"
-        await eventually(lambda: not made.service.num_requests)
-        assert await made.text(document, partial=True) == TEXT.decode()
-        assert (await made.documents.cancel(document.id)).status == "cancelled"
+        assert (await setup.documents.cancel(document.id)).status == "cancelled"
+        assert (await setup.documents.cancel(waiting.id)).status == "cancelled"
+        await eventually(lambda: not setup.service.num_requests)
+        assert await setup.text(document, partial=True) == TEXT.decode()
+        assert (await setup.documents.cancel(document.id)).status == "cancelled"
         with pytest.raises(DocumentNotFound):
-            await made.documents.get(document.id)
+            await setup.documents.get(document.id)
         translator.step_gate.set()
-        following = await made.ended(await made.add(b"one more"))
+        following = await setup.ended(await setup.add(b"one more"))
         assert following.status == "done"
 
 
 async def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
-    async with bench(translator) as made:
+    async with bench(translator) as setup:
         next_active = DocumentStore.next_active
 
         def cancel_what_is_next(store: DocumentStore) -> Document | None:
-            found = next_active(store)
-            if found is not None:
-                store.end(found.id, "cancelled", made.now + KEPT_S)
-            return found
+            result = next_active(store)
+            if result is not None:
+                store.end(result.id, "cancelled", setup.now + KEPT_S)
+            return result
 
         monkeypatch.setattr(DocumentStore, "next_active", cancel_what_is_next)
-        document = await made.add(b"one")
-        await made.ended(document)
-        await made.ended(await made.add(b"two"))  # which is cancelled as well, after the first has been passed over
+        document = await setup.add(b"one")
+        await setup.ended(document)
+        await setup.ended(await setup.add(b"two"))  # which is cancelled as well, after the first has been passed over
         assert translator.log.joins == []
 
 
@@ -254,44 +254,44 @@ async def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.Monke
     def broken(*_: object) -> Document | None:
         raise RuntimeError("a bug")
 
-    async with bench() as made:
+    async with bench() as setup:
         with monkeypatch.context() as patched:
             patched.setattr(DocumentStore, "next_active", broken)
-            first = await made.add(b"one")
-            await eventually(lambda: is_idle(made.documents))
-        await made.ended(await made.add(b"two"))
-        assert (await made.ended(first)).status == "done"
+            first = await setup.add(b"one")
+            await eventually(lambda: is_idle(setup.documents))
+        await setup.ended(await setup.add(b"two"))
+        assert (await setup.ended(first)).status == "done"
 
 
 async def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     store, failures = DocumentStore.add_translations, iter(range(3))
 
-    def failing(*given: Any) -> None:
+    def failing(*arguments: Any) -> None:
         if next(failures, None) is not None:
             raise sqlite3.OperationalError("disk I/O error")
-        store(*given)
+        store(*arguments)
 
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
     monkeypatch.setattr(DocumentStore, "add_translations", failing)
 
-    async with bench() as made:
-        assert (await made.ended(await made.add(b"one"))).status == "done"
+    async with bench() as setup:
+        assert (await setup.ended(await setup.add(b"one"))).status == "done"
         assert next(failures, None) is None
 
 
 async def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, popen = iter(range(3)), subprocess.Popen
 
-    def start(*given: Any, **options: Any) -> Any:
+    def start(*arguments: Any, **options: Any) -> Any:
         if next(failures, None) is not None:
             raise BlockingIOError("Resource temporarily unavailable")
-        return popen(*given, **options)
+        return popen(*arguments, **options)
 
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
-    async with bench() as made:
-        document = await made.add(b"one")  # its file is read before
+    async with bench() as setup:
+        document = await setup.add(b"one")  # its file is read before
         monkeypatch.setattr(subprocess, "Popen", start)
-        assert (await made.ended(document)).status == "done"
+        assert (await setup.ended(document)).status == "done"
         assert next(failures, None) is None
 
 
@@ -299,18 +299,18 @@ async def test_a_document_whose_reading_ended_the_service_is_failed_and_not_read
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = held_translator()
-    async with bench(translator, data_dir=tmp_path) as made:
-        waiting = await made.add(b"the first")
+    async with bench(translator, data_dir=tmp_path) as setup:
+        waiting = await setup.add(b"the first")
         await eventually(translator.stepping.is_set)
-        document = await made.add(b"the second")
+        document = await setup.add(b"the second")
     with closing(sqlite3.connect(tmp_path / "documents" / DATABASE)) as database, database:
         # As a process leaves it that has ended while it read the file.
         database.execute("UPDATE documents SET marked_by = 'a run before' WHERE id = ?", (document.id,))
-    async with bench(data_dir=tmp_path) as made:
-        assert (await made.ended(waiting)).status == "done"
+    async with bench(data_dir=tmp_path) as setup:
+        assert (await setup.ended(waiting)).status == "done"
         with monkeypatch.context() as patched:
             patched.setattr(FileProcess, "read", lambda *_: pytest.fail("it is read"))
-            failed = await made.ended(document)
+            failed = await setup.ended(document)
     assert failed.status == "failed" and failed.problem is not None
     assert (failed.problem["code"], failed.problem["status"]) == ("document_too_complex", 422)
 
@@ -329,11 +329,11 @@ async def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after
 
     with monkeypatch.context() as patched:
         patched.setattr(DocumentStore, "mark", mark_slowly)
-        async with bench(data_dir=tmp_path) as made:
-            document = await made.add(b"one")
+        async with bench(data_dir=tmp_path) as setup:
+            document = await setup.add(b"one")
             await eventually(marking.is_set)
-    async with bench(data_dir=tmp_path) as made:
-        assert (await made.ended(document)).status == "done"
+    async with bench(data_dir=tmp_path) as setup:
+        assert (await setup.ended(document)).status == "done"
 
 
 async def test_a_document_whose_process_ends_is_failed_while_others_are_translated(
@@ -348,93 +348,93 @@ async def test_a_document_whose_process_ends_is_failed_while_others_are_translat
 
     monkeypatch.setattr(FileProcess, "read", read_or_end)
 
-    async with bench() as made:
-        bad, good = await made.add(b"bad"), await made.add(b"good")
-        assert (await made.ended(good)).status == "done"
-        assert (await made.ended(bad)).status == "failed"
+    async with bench() as setup:
+        bad, good = await setup.add(b"bad"), await setup.add(b"good")
+        assert (await setup.ended(good)).status == "done"
+        assert (await setup.ended(bad)).status == "failed"
 
 
 async def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -> None:
-    asked: list[Sequence[str]] = []
+    calls: list[Sequence[str]] = []
 
     async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
-        asked.append(texts)
+        calls.append(texts)
         return ()
 
     async def refuse(characters: int) -> None:
         raise QuotaExceeded(characters, 7, 7, 60.0)
 
-    async with bench() as made:
+    async with bench() as setup:
         with pytest.raises(QuotaExceeded):
-            await made.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
-        assert asked == []
+            await setup.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
+        assert calls == []
 
 
 async def test_a_document_is_refused_before_those_in_work_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = held_translator()
-    async with bench(translator) as made:
+    async with bench(translator) as setup:
         usage = shutil.disk_usage("/")
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=30_000))
-        first = await made.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
+        first = await setup.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
         with pytest.raises(StorageFull):
-            await made.add(b"b " * 2_000)
+            await setup.add(b"b " * 2_000)
         translator.step_gate.set()
-        await made.ended(first)
-        await made.add(b"b " * 2_000)
+        await setup.ended(first)
+        await setup.add(b"b " * 2_000)
 
 
 async def test_a_document_is_deleted_a_day_after_it_is_done() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add())
-        made.now += KEPT_S - 1
-        assert (await made.documents.get(document.id)).status == "done"
-        made.now += 1
+    async with bench() as setup:
+        document = await setup.ended(await setup.add())
+        setup.now += KEPT_S - 1
+        assert (await setup.documents.get(document.id)).status == "done"
+        setup.now += 1
         with pytest.raises(DocumentNotFound):
-            await made.documents.get(document.id)
+            await setup.documents.get(document.id)
         with pytest.raises(DocumentNotFound):
-            await made.documents.result(document.id)
+            await setup.documents.result(document.id)
 
 
 async def test_a_document_in_work_does_not_expire() -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        document = await made.add(b"slow")
+    async with bench(translator) as setup:
+        document = await setup.add(b"slow")
         await eventually(translator.stepping.is_set)
-        made.now += 2 * KEPT_S
-        assert (await made.documents.get(document.id)).status == "running"
+        setup.now += 2 * KEPT_S
+        assert (await setup.documents.get(document.id)).status == "running"
         translator.step_gate.set()
-        done = await made.ended(document)
-        assert (done.status, done.expires_at) == ("done", made.now + KEPT_S)
+        finished = await setup.ended(document)
+        assert (finished.status, finished.expires_at) == ("done", setup.now + KEPT_S)
 
 
 async def test_the_number_of_documents_is_bounded() -> None:
-    async with bench(max_documents=2) as made:
-        first = await made.ended(await made.add(b"one"))
-        await made.ended(await made.add(b"two"))
+    async with bench(max_documents=2) as setup:
+        first = await setup.ended(await setup.add(b"one"))
+        await setup.ended(await setup.add(b"two"))
         with pytest.raises(DocumentsFull) as refused:
-            await made.add(b"three")
+            await setup.add(b"three")
         assert refused.value.retry_after_s == KEPT_S
-        await made.documents.cancel(first.id)
-        await made.add(b"three")
+        await setup.documents.cancel(first.id)
+        await setup.add(b"three")
 
 
 async def test_the_documents_of_one_key_are_bounded() -> None:
-    async with bench(max_documents=10) as made:
+    async with bench(max_documents=10) as setup:
         for _ in range(2):
-            first = await made.ended(await made.add(b"one", sender=Sender("a")))
+            first = await setup.ended(await setup.add(b"one", sender=Sender("a")))
         with pytest.raises(DocumentsFull, match="limit of 2 stored documents of this key"):
-            await made.add(b"two", sender=Sender("a"))
-        await made.add(b"two", sender=Sender("b"))
-        await made.documents.cancel(first.id)
-        await made.add(b"two", sender=Sender("a"))
-    async with bench(max_documents=4, max_documents_per_key=1) as made:
-        await made.add(b"one", sender=Sender("a"))
+            await setup.add(b"two", sender=Sender("a"))
+        await setup.add(b"two", sender=Sender("b"))
+        await setup.documents.cancel(first.id)
+        await setup.add(b"two", sender=Sender("a"))
+    async with bench(max_documents=4, max_documents_per_key=1) as setup:
+        await setup.add(b"one", sender=Sender("a"))
         with pytest.raises(DocumentsFull, match="limit of 1 stored document"):
-            await made.add(b"two", sender=Sender("a"))
+            await setup.add(b"two", sender=Sender("a"))
 
 
 async def test_what_cannot_be_translated_is_refused_at_once() -> None:
-    async with bench(max_document_bytes=1_000) as made:
+    async with bench(max_document_bytes=1_000) as setup:
         refusals: list[tuple[type[Exception], dict[str, Any]]] = [
             (UnsupportedDocument, {"filename": "a.pdf"}),
             (UnsupportedDocument, {"filename": "txt"}),
@@ -445,31 +445,31 @@ async def test_what_cannot_be_translated_is_refused_at_once() -> None:
         ]
         for kind, fields in refusals:
             with pytest.raises(kind):
-                await made.add(**{"content": b"text", **fields})
+                await setup.add(**{"content": b"text", **fields})
 
 
 async def test_a_detected_language_is_that_of_the_beginning() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"the cat", source="auto"))
-        assert (document.source, await made.text(document)) == ("en", "THE CAT")
+    async with bench() as setup:
+        document = await setup.ended(await setup.add(b"the cat", source="auto"))
+        assert (document.source, await setup.text(document)) == ("en", "THE CAT")
 
 
 async def test_a_document_in_the_target_language_comes_back_unchanged() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"der Hund", source="auto", target="de"))
-        assert (document.status, await made.text(document)) == ("done", "der Hund")
+    async with bench() as setup:
+        document = await setup.ended(await setup.add(b"der Hund", source="auto", target="de"))
+        assert (document.status, await setup.text(document)) == ("done", "der Hund")
 
 
 async def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"fine\n\nnan\n\nalso fine"))
+    async with bench() as setup:
+        document = await setup.ended(await setup.add(b"fine\n\nnan\n\nalso fine"))
         assert (document.status, document.num_done, document.num_left) == ("done", 3, 1)
-        assert await made.text(document) == "FINE\n\nnan\n\nALSO FINE"
+        assert await setup.text(document) == "FINE\n\nnan\n\nALSO FINE"
 
 
 async def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"nan"))
+    async with bench() as setup:
+        document = await setup.ended(await setup.add(b"nan"))
         assert document.status == "failed"
         assert document.problem is not None
         assert (document.problem["code"], document.problem["status"]) == ("decoding_failed", 500)
@@ -490,31 +490,31 @@ async def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_par
             raise DeadlineUnreachable(99.0, 30.0, 3, refusals.pop(0))
         return await translate(self, request)
 
-    async with bench() as made:
-        document = await made.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
+    async with bench() as setup:
+        document = await setup.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
         monkeypatch.setattr(ObservedService, "translate", refusing)
-        document = await made.ended(document)
-        assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
+        document = await setup.ended(document)
+        assert await setup.text(document) == "ONE\n\nTWO\n\nTHREE"
         assert sizes == [3, 3, 1, 1, 1]
 
 
 async def test_an_interactive_request_goes_first() -> None:
     translator = held_translator()
-    async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as made:
+    async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as setup:
 
         async def ask(text: str) -> None:
-            await made.service.translate(TranslationRequest([text], "en", "de", GREEDY))
+            await setup.service.translate(TranslationRequest([text], "en", "de", GREEDY))
 
         first = asyncio.create_task(ask("first"))
         await eventually(translator.stepping.is_set)
-        document = await made.add(b"document one. document two.")
-        await eventually(lambda: made.service.engine.num_waiting)
+        document = await setup.add(b"document one. document two.")
+        await eventually(lambda: setup.service.engine.num_waiting)
         second = asyncio.create_task(ask("second"))
-        await eventually(lambda: made.service.engine.num_waiting > 1)
+        await eventually(lambda: setup.service.engine.num_waiting > 1)
         translator.step_gate.set()
         await asyncio.gather(first, second)
-        assert (await made.documents.get(document.id)).num_done == 0
-        assert (await made.ended(document)).status == "done"
+        assert (await setup.documents.get(document.id)).num_done == 0
+        assert (await setup.ended(document)).status == "done"
 
 
 async def test_a_document_has_its_share_beside_callers_that_ask_again_and_again() -> None:

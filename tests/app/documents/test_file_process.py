@@ -1,4 +1,4 @@
-"""The processes that read and write documents: their limits, and what becomes of a file that exceeds them."""
+"""The processes that read and write documents: their limits, and the result for a file that exceeds them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ async def files() -> AsyncIterator[FileProcess]:
 
 async def test_a_file_is_read_and_written_by_a_process(files: FileProcess) -> None:
     content = b"One. Two.\n\nThree."
-    found = await files.read(TEXT, content, "en")
-    assert (found.units, found.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
+    result = await files.read(TEXT, content, "en")
+    assert (result.units, result.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
     assert (await files.read(TEXT, content)).num_sentences == []
     assert await files.write(TEXT, content, {1: "Drei.", 0: None}, "de") == b"One. Two.\n\nDrei."
 

@@ -333,9 +333,9 @@ def test_a_missing_or_truncated_tensor_is_named(copy: Copy, name: str, cut: bool
     folder = copy("m2m100" if name.startswith("model.decoder.layer_norm") else "marian")
 
     def change(tensors: dict[str, Tensor]) -> None:
-        whole = tensors.pop(name)
+        complete = tensors.pop(name)
         if cut:
-            tensors[name] = whole[:-1].clone()
+            tensors[name] = complete[:-1].clone()
 
     edit_tensors(folder, change)
     if cut and name == "model.shared.weight":
@@ -448,14 +448,14 @@ def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
 def test_tokens_without_a_row_are_refused(copy: Copy, family: str) -> None:
     folder = copy(family)
     rows = json.loads((folder / "config.json").read_text())["vocab_size"]
-    kept = rows - 9  # m2m100 has eight unused rows
+    stored = rows - 9  # m2m100 has eight unused rows
 
     edit_tensors(
         folder,
-        lambda tensors: tensors.update({name: x[:kept].clone() for name, x in tensors.items() if x.size(0) == rows}),
+        lambda tensors: tensors.update({name: x[:stored].clone() for name, x in tensors.items() if x.size(0) == rows}),
     )
-    edit(folder / "config.json", vocab_size=kept)
-    refused(folder, f"has {kept}", "the language tokens", "different checkpoints")
+    edit(folder / "config.json", vocab_size=stored)
+    refused(folder, f"has {stored}", "the language tokens", "different checkpoints")
 
 
 @pytest.mark.parametrize("piece", ["</s>", "<unk>", "<pad>"])
@@ -512,8 +512,8 @@ def test_a_gap_in_the_token_ids_is_named(copy: Copy) -> None:
 @pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n", None], ids=str)
 def test_a_damaged_sentencepiece_model_is_named(copy: Copy, family: str, name: str, content: bytes | None) -> None:
     folder = copy(family)
-    whole = (folder / name).read_bytes()
-    (folder / name).write_bytes(whole[: len(whole) // 2] if content is None else content)
+    complete = (folder / name).read_bytes()
+    (folder / name).write_bytes(complete[: len(complete) // 2] if content is None else content)
     refused(folder, f"{name} is damaged: it is no SentencePiece model; download it again.")
 
 
@@ -596,8 +596,8 @@ def test_special_tokens_that_contradict_the_vocabulary_are_refused(
 def test_languages_that_are_not_in_the_folder_must_be_named(copy: Copy, source: Any) -> None:
     folder = copy("marian")
     edit(folder / "tokenizer_config.json", source_lang=source)
-    found = "null" if source is ... else json.dumps(source)
-    refused(folder, f"source_lang {found} and target_lang", "--pair fr-en")
+    result = "null" if source is ... else json.dumps(source)
+    refused(folder, f"source_lang {result} and target_lang", "--pair fr-en")
 
 
 def test_a_target_that_is_a_group_must_be_named(copy: Copy) -> None:
@@ -774,16 +774,16 @@ def test_for_any_value_of_a_key_the_import_succeeds_or_is_refused_with_a_reason(
     # Scripting takes longest and does not depend on the values.
     monkeypatch.setattr(importer, "script_in_place", lambda transformer, precision: transformer)
     monkeypatch.setattr(importer, "write_bundle", write_without_weights)
-    whole = json.loads((folder / name).read_text())
+    body = json.loads((folder / name).read_text())
 
     @settings(max_examples=20)
-    @given(key=st.sampled_from(sorted({*whole, *READ[name]})), value=ODD)
+    @given(key=st.sampled_from(sorted({*body, *READ[name]})), value=ODD)
     @example(key="length_penalty", value=10**400)
     @example(key="additional_special_tokens", value=["eng_Latn", {"content": 5}, "\ud800"])
     @example(key="added_tokens_decoder", value={"5": {}})
     @example(key="model_type", value=["marian"])
     def imports_or_refuses(key: str, value: Any) -> None:
-        (folder / name).write_text(json.dumps({**whole, key: value}))
+        (folder / name).write_text(json.dumps({**body, key: value}))
         message = "none"
         try:
             import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)

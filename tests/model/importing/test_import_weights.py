@@ -66,8 +66,8 @@ def probe() -> tuple[Tensor, Tensor]:
 
 def logits(model: Translator) -> Tensor:
     with torch.inference_mode():
-        found: Tensor = model.bundle.module.forward(*probe()).float()
-    return found
+        result: Tensor = model.bundle.module.forward(*probe()).float()
+    return result
 
 
 def their_logits(model: Any) -> Tensor:
@@ -77,9 +77,9 @@ def their_logits(model: Any) -> Tensor:
     return expected
 
 
-def assert_same(found: Tensor, expected: Tensor) -> None:
+def assert_same(actual: Tensor, expected: Tensor) -> None:
     assert float(expected.std()) > 0.5
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
+    torch.testing.assert_close(actual, expected, atol=1e-4, rtol=0.0)
 
 
 def num_parameters(model: Translator) -> int:
@@ -186,9 +186,9 @@ def test_a_missing_output_bias_is_zero(copy: Copy) -> None:
     edit_tensors(folder, zero)
     expected = logits(imported(folder))
     edit_tensors(folder, lambda tensors: tensors.__delitem__("final_logits_bias"))
-    found = logits(imported(folder))
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0.0)
-    assert_same(found, their_logits(their_model(folder)))
+    actual = logits(imported(folder))
+    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=0.0)
+    assert_same(actual, their_logits(their_model(folder)))
 
 
 # --- files
@@ -336,12 +336,12 @@ def test_a_bundle_translates_and_returns_attention_and_confidence(
     texts = ["", "Hello world", *sentences(20, (source,)), "  " + " ".join(sentences(3, (source,))) + "\n\n x"]
     # The vocabularies of these models lack letters, which would be protected.
     options = TranslationOptions(max_new_tokens=12, return_scores=True, protect="none")
-    found = ours.translate(texts, options, source, target, return_alignment=True, return_confidence=True)
-    assert [one.text for one in found] == [
-        one.text for text in texts for one in ours.translate([text], options, source, target)
+    translations = ours.translate(texts, options, source, target, return_alignment=True, return_confidence=True)
+    assert [item.text for item in translations] == [
+        item.text for text in texts for item in ours.translate([text], options, source, target)
     ]
     num_links = 0
-    for text, translation in zip(texts, found, strict=True):
+    for text, translation in zip(texts, translations, strict=True):
         assert (translation.source, translation.target) == (source, target)
         assert translation.alignment is not None
         for link in translation.alignment:
@@ -359,7 +359,7 @@ def test_a_bundle_translates_and_returns_attention_and_confidence(
             assert {text[slice(*span)] for span in uncovered or ()} <= set(text.split())
     assert num_links > 10
     attention = ours.attention("Hello world", options, source, target)
-    assert attention.translation == found[1].text
+    assert attention.translation == translations[1].text
     for kind in ("encoder", "decoder", "cross"):
         weights = getattr(attention, kind)
         rows, columns = attention.labels(kind)
@@ -373,9 +373,9 @@ def test_a_language_code_may_have_any_spelling(bundles: dict[str, Translator], f
     ours = bundles[family]
     options = TranslationOptions(max_new_tokens=5)
     (expected,) = ours.translate(["Güte."], options, "de", "en")
-    (found,) = ours.translate(["Güte."], options, "DEU", spelling)
-    assert found == expected
-    assert found.target == "en"
+    (translation,) = ours.translate(["Güte."], options, "DEU", spelling)
+    assert translation == expected
+    assert translation.target == "en"
 
 
 @pytest.fixture(scope="module")
@@ -425,8 +425,8 @@ def test_options_of_the_command_line_are_in_the_manifest(copy: Copy) -> None:
     folder = copy("marian")
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     assert manifest_of(folder).name == "marian"
-    said = ("--name", "opus", "--licence", "CC-BY 4.0", "--attribution", "OPUS", "--attribution", "Tatoeba")
-    manifest = manifest_of(folder, *said)
+    output = ("--name", "opus", "--licence", "CC-BY 4.0", "--attribution", "OPUS", "--attribution", "Tatoeba")
+    manifest = manifest_of(folder, *output)
     assert manifest.name == "opus"
     assert manifest.licence == "CC-BY 4.0"
     assert manifest.attribution == ("OPUS", "Tatoeba")
@@ -470,5 +470,5 @@ def test_a_model_with_a_fixed_target_and_language_tokens_forces_no_token(copy: C
     edit(folder / "tokenizer_config.json", target_lang="es")
     ours = imported(folder)
     assert ours.manifest.pairs[:2] == (("en", "es"), ("en", "fr"))
-    plain, asked = (ours.bundle.tokenizer.encode("Hello.", target) for target in ("es", "fr"))
-    assert asked[1:] == plain
+    plain, request = (ours.bundle.tokenizer.encode("Hello.", target) for target in ("es", "fr"))
+    assert request[1:] == plain

@@ -117,8 +117,8 @@ async def test_a_request_that_waits_is_translated_when_the_models_are_loaded() -
 
 async def test_detection_leaves_out_texts_without_letters_and_is_refused_while_draining() -> None:
     async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-        found = await service.detect(["der Hund", "42", "the cat", "le chat"])
-        assert [None if one is None else one.language for one in found] == ["de", None, "en", None]
+        languages = await service.detect(["der Hund", "42", "the cat", "le chat"])
+        assert [None if language is None else language.language for language in languages] == ["de", None, "en", None]
         await service.drain(PATIENCE_S)
         with pytest.raises(NotReady):
             await service.detect(["the cat"])
@@ -161,7 +161,7 @@ async def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) 
             raise ArtifactError("there is no bundle")
         return FakeTranslator()
 
-    known = service_threads()
+    existing = service_threads()
     service = ObservedService(Settings(**BUDGET), FakeBundles(load))
     await service.start()
     await eventually(gate.reached.is_set)
@@ -169,7 +169,7 @@ async def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) 
     await service.wait_loaded()
     assert service.state == "stopped"
     gate.open.set()
-    assert not any(thread.name == "verso-engine" for thread in service_threads(known))
+    assert not any(thread.name == "verso-engine" for thread in service_threads(existing))
     await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
     assert service.state == "stopped"
     assert service.models == []
@@ -179,16 +179,16 @@ async def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) 
 async def test_stopping_refuses_waiting_requests() -> None:
     translator = held_translator()
     async with service_of(translator) as service:
-        asked = [asyncio.create_task(ask(service, "text")), asyncio.create_task(ask(service, "other"))]
+        calls = [asyncio.create_task(ask(service, "text")), asyncio.create_task(ask(service, "other"))]
         await eventually(translator.stepping.is_set)
-        asked.append(asyncio.create_task(ask(service, "late")))
+        calls.append(asyncio.create_task(ask(service, "late")))
         looking = asyncio.create_task(look(service, "two words"))
         await eventually(lambda: num_waiting_calls(service.engine))
         stopping = asyncio.create_task(service.stop())
         await eventually(lambda: is_stopping(service.engine))
         translator.step_gate.set()
         await stopping
-        for task in (*asked, looking):
+        for task in (*calls, looking):
             with pytest.raises(NotReady, match="has stopped"):
                 await task
         with pytest.raises(NotReady, match="has stopped"):
@@ -196,10 +196,10 @@ async def test_stopping_refuses_waiting_requests() -> None:
 
 
 async def test_a_stopped_service_leaves_no_thread_running() -> None:
-    known = service_threads()
+    existing = service_threads()
     async with service_of(FakeTranslator()) as service:
         await ask(service, "Long text. " * 100)
-        mine = service_threads(known)
+        mine = service_threads(existing)
     assert len(mine) > 1
     await eventually(lambda: not any(thread.is_alive() for thread in mine))
 
@@ -229,12 +229,12 @@ async def test_draining_an_idle_service_ends_at_once() -> None:
 async def test_requests_cancelled_by_draining_leave_the_model() -> None:
     translator = held_translator()
     async with service_of(translator) as service:
-        asked: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
+        calls: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
         await eventually(translator.stepping.is_set)
-        asked.append(asyncio.create_task(look(service, "two words")))
+        calls.append(asyncio.create_task(look(service, "two words")))
         await eventually(lambda: num_waiting_calls(service.engine))
         assert not await service.drain(0.0)
-        for task in asked:
+        for task in calls:
             with pytest.raises(NotReady, match="shutting down"):
                 await task
         translator.step_gate.set()
