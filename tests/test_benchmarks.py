@@ -20,7 +20,6 @@ from torch import nn
 from benchmarks.checkpoints import SHAPES, SHIPPED
 from benchmarks.contenders import rows_for
 from benchmarks.http_client import NO_ANSWER, Answer, Load, Outcome, post, run
-from benchmarks.instruction_sets import fastest_set, missing_flags
 from benchmarks.load import Plan, probes_over, summarise
 from benchmarks.shipped import SPM, convert, shipped_tokenizer
 from benchmarks.tables import percentile
@@ -182,17 +181,6 @@ def test_a_percentile_is_the_nearest_rank() -> None:
     assert [percentile(values, share) for share in (0.0, 0.5, 0.95, 0.99, 1.0)] == [1, 50, 95, 99, 100]
     assert percentile([3.0], 0.99) == 3.0
     assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0
-
-
-def test_the_fastest_instruction_set_is_the_one_that_the_processor_has_completely() -> None:
-    avx512 = ["avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"]
-    assert fastest_set([*avx512, "avx512_vnni", "avx512_bf16", "avx_vnni"]) == "avx512-bf16"
-    assert fastest_set([*avx512, "avx512_vnni", "avx_vnni"]) == "avx512-vnni"
-    assert fastest_set(avx512) == "avx512"
-    assert fastest_set(["avx2", "fma", "avx_vnni"]) == "avx-vnni"
-    assert fastest_set(["avx2"]) == "portable"
-    assert missing_flags("avx512-vnni", avx512) == ["avx512_vnni"]
-    assert missing_flags("portable", []) == []
 
 
 def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:

@@ -126,18 +126,6 @@ async def test_json_holds_the_steps_of_a_head(client: httpx.AsyncClient, service
     assert [row[-1] for row in steps["masked"]] == [None, None]
 
 
-async def test_npz_holds_the_steps_as_arrays(client: httpx.AsyncClient) -> None:
-    response = await ask(client, "application/x-npz", target_text="das haus", steps=HEAD)
-    with np.load(io.BytesIO(response.content), allow_pickle=False) as arrays:
-        expected = rote_steps(2, 3)
-        actual = {name: arrays[name] for name in arrays if name.startswith("steps_")}
-        assert list(actual) == ["steps_kind", "steps_layer", "steps_head", *(f"steps_{name}" for name in expected)]
-        for name, values in expected.items():
-            assert actual[f"steps_{name}"].dtype == np.float32
-            np.testing.assert_array_equal(actual[f"steps_{name}"], values)
-        assert (str(actual["steps_kind"]), int(actual["steps_layer"]), int(actual["steps_head"])) == ("cross", 1, 3)
-
-
 async def test_the_numbers_of_steps_count_towards_the_limit_of_json(client: httpx.AsyncClient) -> None:
     body: dict[str, Any] = {"text": "word " * 14, "layers": [0], "heads": [0]}  # 196 weights
     assert (await ask(client, **body)).status_code == 200

@@ -166,16 +166,6 @@ async def rendered(service: RemoteTranslations) -> bytes:
     return await service._metrics.render_all()
 
 
-async def test_a_replica_that_ends_is_asked_no_more() -> None:
-    """It refuses, and the request goes to another one; here it is up again when the deadline passes."""
-
-    async with cluster_of(FakeTranslator(), deadline_s=1.0) as (service, engines):
-        await engines[0].replica._service.drain(0.0)
-        with pytest.raises(DeadlineExceeded):
-            await ask(service, "one.")
-        assert len(engines[0].asked) > 1
-
-
 async def test_refusals_of_a_replica_are_raised() -> None:
     async with cluster_of(FakeTranslator(), queue_sentences=2) as (service, engines):
         with pytest.raises(LimitExceeded, match="at most 2"):

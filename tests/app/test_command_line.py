@@ -122,10 +122,3 @@ def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
     run = verso("trnslate")
     assert run.returncode == 2
     assert "'trnslate'" in run.stderr and "'translate'" in run.stderr
-
-
-def test_an_error_of_a_model_command_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["inspect", str(tmp_path / "missing.pt")]) == 1
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert output.err.startswith("error: ") and "missing.pt" in output.err

@@ -443,13 +443,6 @@ def test_the_back_end_is_predicted_as_the_translator_chooses_it(toy_bundle: Path
         assert (predicted.choice.name, predicted.choice.reason) == (chosen.name, chosen.reason)
 
 
-def test_a_decoder_that_is_missing_is_a_warning_only_if_something_can_be_done() -> None:
-    assert decoder.check_native(FOUND, True).state == "ok"
-    assert decoder.check_native(NO_COMPILER, True).state == "warning"
-    assert decoder.check_native(NO_COMPILER, False).state == "ok"
-    assert decoder.check_native(OTHER_PROCESSOR, True).state == "ok"
-
-
 def test_a_check_that_raises_does_not_stop_the_others() -> None:
     def broken() -> Check:
         raise ZeroDivisionError("by nought")

@@ -105,15 +105,6 @@ def test_a_model_that_fails_does_not_affect_the_others() -> None:
     assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
 
 
-def test_outputs_begin_with_the_forced_tokens_of_their_model() -> None:
-    translator = FakeTranslator()
-    inbox = Inbox()
-    with engine_of(translator) as engine:
-        engine.ask([ids("a")], GREEDY, inbox.deliver)
-        inbox.take(1)
-    assert translator.log.forced_ids == [(9,)]
-
-
 def test_the_engine_releases_a_model_that_is_no_longer_used() -> None:
     stored, removed = FakeTranslator(), held_translator()
     inbox = Inbox()
@@ -424,16 +415,6 @@ def test_more_calls_than_may_wait_are_refused_if_they_may_be(monkeypatch: pytest
         engine.call(lambda: 4, lambda outcome: calls.deliver(4, outcome))
         gate.open.set()
         assert set(calls.take(4)) == {0, 1, 2, 4}
-
-
-def test_an_engine_that_never_started_drops_waiting_sentences_when_stopped() -> None:
-    inbox = Inbox()
-    engine = FakeEngine(FakeTranslator())
-    engine.ask([ids("early")], GREEDY, inbox.deliver)
-    engine.stop(PATIENCE_S)
-    engine.stop(PATIENCE_S)
-    assert isinstance(inbox.take(1)[0], Dropped)
-    assert inbox.is_empty
 
 
 def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

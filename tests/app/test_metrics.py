@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -147,19 +146,3 @@ def test_models_on_the_cpu_have_no_metrics_of_gpus_and_ask_no_driver(monkeypatch
     metrics = Metrics()
     metrics.watch_gpus(lambda: [translator_on("cpu", "one")])
     assert not any(name.startswith(("verso_gpu", "verso_graph")) for name, _ in values(metrics))
-
-
-@pytest.mark.anyio
-async def test_the_driver_of_a_gpu_is_not_asked_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[threading.Thread] = []
-
-    def memory(device: str) -> GpuMemory:
-        threads.append(threading.current_thread())
-        return GpuMemory(3, 1, 2)
-
-    monkeypatch.setattr(gpu_metrics, "gpu_memory", memory)
-    metrics = Metrics()
-    metrics.watch_gpus(lambda: [translator_on("cuda:1", "one")])
-    assert b'verso_gpu_free_bytes{device="cuda:1"} 3.0' in await metrics.render_all()
-    assert threads
-    assert threading.current_thread() not in threads

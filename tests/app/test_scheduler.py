@@ -241,12 +241,6 @@ def test_encoding_in_one_turn_is_bounded() -> None:
     assert batch == [[10, 5, 10, 5], [30], [10], []], "a longer one would pad the others; it is first in the next turn"
 
 
-def test_a_single_sentence_may_exceed_the_encoding_bound_of_a_turn() -> None:
-    queue = scheduler(Clock(), max_join_tokens=4)
-    queue.admit([sentence(30), sentence(30)])
-    assert [len(take_all(queue)) for _ in range(3)] == [1, 1, 0]
-
-
 def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
     clock = Clock()
     queue = scheduler(clock, max_rows=1)
@@ -353,16 +347,6 @@ def test_retry_after_is_the_time_for_half_of_the_queue_at_the_measured_rate(
     assert queue.retry_after_s() == pytest.approx(expected_s, abs=1.0)
 
 
-def test_the_measured_rate_forgets_what_was_ten_seconds_ago_by_about_two_thirds() -> None:
-    clock = Clock()
-    queue = scheduler(clock)
-    queue.admit([sentence() for _ in range(900)])
-    queue.finished([])
-    clock.now += 10.0
-    queue.finished(decoded(400))  # 40 each second, and 20 were assumed: 20 + (1 - 1 / e) * 20 is 32.6
-    assert queue.retry_after_s() == math.ceil(450 / 32.6)
-
-
 def test_idle_time_does_not_count_as_slowness() -> None:
     clock = Clock()
     queue = scheduler(clock)
@@ -388,13 +372,6 @@ def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
     queue.finished([])
     queue.admit([sentence() for _ in range(1000)])
     assert queue.retry_after_s() == 60.0
-
-
-def test_a_request_without_sentences_is_always_admitted() -> None:
-    queue = scheduler(Clock(), max_waiting=1)
-    queue.admit([sentence()])
-    queue.admit([])
-    assert queue.num_waiting == 1
 
 
 def test_rows_are_bounded_by_width_times_sentences() -> None:

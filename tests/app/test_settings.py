@@ -69,14 +69,6 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         load_settings({"VERSO_MAX_BATCH_ROWS": "8"})
 
 
-@pytest.mark.parametrize("name", ["MAX_BATCH_ROWS", "MAX_BATCH_TOKENS"])
-def test_a_bound_may_be_determined_at_start(name: str) -> None:
-    assert load_settings({f"VERSO_{name}": "auto"}) == Settings()
-    assert getattr(load_settings({f"VERSO_{name}": "64"}), name.lower()) == 64
-    with pytest.raises(SettingsError, match=f"VERSO_{name} is 'automatic'"):
-        load_settings({f"VERSO_{name}": "automatic"})
-
-
 def test_the_cache_and_coalescing_can_be_switched_off() -> None:
     settings = load_settings({"VERSO_CACHE_BYTES": "0", "VERSO_COALESCE": "off"})
     assert (settings.cache_bytes, settings.coalesce) == (0, "off")

@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-from app.engine.sentence_spans import MAX_SENTENCES
 from app.errors import SettingsError
 from app.main import create_app
 from app.settings import Settings, load_settings
@@ -133,15 +132,6 @@ async def test_a_cached_sentence_has_no_stages_in_the_engine(receiver: Receiver)
         await translate(client, traceparent=f"00-{TRACE}-{PARENT}-01")
     again = [span for span in receiver.spans if span.trace_id.hex() == TRACE]
     assert {span.name for span in again} == {"POST /translate", "prepare", "join"}
-
-
-async def test_a_long_request_has_spans_for_its_first_sentences_only(receiver: Receiver) -> None:
-    texts = [f"day {number}" for number in range(MAX_SENTENCES + 5)]
-    async with traced(receiver.endpoint) as client:
-        await translate(client, texts)
-    (request,) = receiver.named("POST /translate")
-    assert attributes_of(request)["verso.sentences"] == len(texts)
-    assert [len(receiver.named(name)) for name in ("queue", "encode", "decode")] == [MAX_SENTENCES] * 3
 
 
 async def test_the_translation_of_a_document_is_not_in_the_trace_of_its_request(receiver: Receiver) -> None:

@@ -122,14 +122,6 @@ def test_answers_with_their_search_are_not_kept() -> None:
     assert (len(cache), cache.get(request)) == (0, None)
 
 
-def test_a_prefix_counts_as_memory() -> None:
-    cache = TranslationCache(10_000)
-    cache.put(key(1), ANSWER)
-    without = cache.num_bytes
-    cache.put(key(1, prefix_ids=(5,) * 100), ANSWER)
-    assert cache.num_bytes - 2 * without >= 100 * 8
-
-
 def test_forgetting_a_bundle_removes_only_its_results() -> None:
     cache = TranslationCache(10_000)
     for model in (Model, Other):

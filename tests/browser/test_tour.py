@@ -27,7 +27,6 @@ SENTENCE = "I bought a new book."
 OTHER = "Where is the station?"
 CHAPTERS = ("subwords", "positions", "head", "heads", "residual", "masks", "output", "beam")
 KINDS = {"encoder": "Encoder self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
-GREEDY = {"decoding": "greedy", "num_hypotheses": 1, "return_search": False}
 ROUNDED = 0.0006
 """Numbers are shown with three decimals."""
 
@@ -327,17 +326,6 @@ def test_the_scores_of_finished_hypotheses_are_those_of_the_service(
         assert number(row[3]) == pytest.approx(item["score"], abs=ROUNDED)
         assert number(row[1]) / int(row[2]) ** float(length_penalty) == pytest.approx(number(row[3]), abs=2 * ROUNDED)
     expect(article.locator(".answer")).to_have_text(translation["text"])
-
-
-def test_the_comparison_with_greedy_search_is_true(page: Page, service: Server) -> None:
-    for sentence in (SENTENCE, "My little brother has forgotten his keys."):
-        article = open_chapter(page, "beam", sentence)
-        beam, greedy = (translation_of(service, text=sentence, **fields) for fields in ({}, GREEDY))
-        same = beam["text"] == greedy["text"]
-        output = (
-            "Greedy search finds the same sentence." if same else f"Greedy search writes “{greedy['text']}” instead."
-        )
-        expect(article).to_contain_text(output)
 
 
 def test_the_keyboard_turns_the_pages_and_the_address_names_them(page: Page) -> None:

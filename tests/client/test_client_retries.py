@@ -100,12 +100,6 @@ def test_retry_after_may_be_a_date(driver: Driver) -> None:
     assert 30.0 < driver.slept[0] < 41.0
 
 
-@pytest.mark.parametrize("header", ["soon", "-3", "Wed, 99 Foo 2026"])
-def test_a_retry_after_that_cannot_be_read_is_ignored(header: str, driver: Driver) -> None:
-    driver.run(Script([problem(503, "not_ready", Retry_After=header), answer()]), TRANSLATE)
-    assert 0.25 <= driver.slept[0] <= 0.5
-
-
 def test_an_upload_is_not_repeated_after_the_503_of_a_proxy(driver: Driver) -> None:
     """A proxy answers 503 also when it lost a service that had begun to work."""
     server = Script([httpx.Response(503, text="upstream connect error")])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.errors import ConfigError, DataError
+from model.errors import ConfigError
 from model.text.symbols import BACK_TRANSLATED
 from model.text.tokenizer import END_ID, PAD_ID, START_ID
 from model.text.tokenizer_training import learn_tokenizer
@@ -188,13 +188,6 @@ def test_sampled_segmentation_changes_only_the_pieces_of_a_source() -> None:
     assert Counter(target for _, target in varied) == Counter(target for _, target in plain)
 
 
-@pytest.mark.parametrize("side", ["subword_sampling", "target_subword_sampling"])
-def test_character_vocabularies_have_no_sampled_segmentation(side: str) -> None:
-    letters = learn_tokenizer(SENTENCES, 300, ["de", "en"], kind="char")
-    with pytest.raises(ConfigError, match="a vocabulary of subwords"):
-        maker(tokenizer=letters, **{side: 0.1})
-
-
 def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
     # At this bound some sampled segmentations are too long, and are not used.
     batches = maker(subword_sampling=1.0, max_tokens=12)
@@ -243,8 +236,3 @@ def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
         assert all(word.isupper() == (source[0] != to_german) for word in words[0])
         counter.update(words[0])
     assert counter == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
-
-
-def test_a_bound_below_every_sentence_is_refused() -> None:
-    with pytest.raises(DataError, match="longer than max_tokens_per_sentence, which is 2"):
-        maker(max_tokens=2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model.errors import DataError
-from model.training.calibration import coverage_bound, fit, measure, roc_auc
+from model.training.calibration import fit, measure, roc_auc
 
 
 def test_known_coefficients_are_recovered() -> None:
@@ -62,8 +62,3 @@ def test_scores_are_compared_with_shares_in_bins_of_equal_width() -> None:
     assert result.num_sentences == 7
     assert result.adequate == pytest.approx(5 / 7)
     assert result.auc == roc_auc(scores, [False, True, True, True, True, False, True])
-
-
-def test_three_words_of_a_hundred_are_under_the_bound() -> None:
-    gains = [float(value) for value in range(1000)]
-    assert sum(gain < coverage_bound(gains) for gain in gains) == 30

@@ -111,15 +111,6 @@ def test_graphs_in_use_are_captured_again_after_all_were_dropped() -> None:
     assert actual.keys() == expected.keys()
 
 
-def test_slots_that_are_not_in_use_take_a_share_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.decoding.slots.model.available_bytes", lambda device: 16_000_000)
-    model = captured_model()
-    for number in (1, 2, 4, 8, 16, 32):
-        drive(SlotCohort(model, 4), requests(random_sources(number), BEAM))
-        assert model.num_idle_bytes <= 16_000_000 / 8 + model.num_idle_bytes / 8
-    assert idle_steps(model)
-
-
 def test_each_model_has_a_stream_of_its_own() -> None:
     models = [captured_model() for _ in range(32)]
     streams = [model.graphs._stream for model in models]

@@ -172,13 +172,6 @@ def test_files_are_read_plain_and_packed(tmp_path: Path) -> None:
     assert read_files(tmp_path / "a.eo", tmp_path / "a.it.xz") == [(b"Unu", b"Uno"), (b"Du", b"Due")]
 
 
-def test_files_of_different_length_are_refused_with_both_counts(tmp_path: Path) -> None:
-    (tmp_path / "a.eo").write_text("Unu\nDu\nTri\n")
-    (tmp_path / "a.it").write_text("Uno\nDue")
-    with pytest.raises(DataError, match=r"a\.eo has 3 lines and .*a\.it has 2; each line"):
-        read_files(tmp_path / "a.eo", tmp_path / "a.it")
-
-
 def test_unusable_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "utf16").write_bytes("Unu".encode("utf-16"))
     (tmp_path / "nothing").write_bytes(b"")

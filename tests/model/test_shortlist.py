@@ -27,7 +27,7 @@ from model.decoding.options import Scoring
 from model.decoding.policy import DecodingPolicy
 from model.decoding.search import NO_TOKEN
 from model.decoding.shortlist import SHORTLIST, Shortlist
-from model.errors import ArtifactError, ConfigError, DataError
+from model.errors import ArtifactError, ConfigError
 from model.network.transformer import Transformer
 from model.training.shortlist import ShortlistSettings, learn_for_model, learn_shortlist
 from model.translation.options import TranslationOptions
@@ -137,11 +137,6 @@ def test_frequent_tokens_are_always_candidates_and_on_no_list() -> None:
     learned.check(40, 40, 2)
 
 
-def test_learning_from_no_pairs_is_refused() -> None:
-    with pytest.raises(DataError, match="no sentence pairs"):
-        learn_shortlist([([], [1])], 40, 40, end_id=2)
-
-
 @pytest.mark.parametrize(
     "wrong", [{"per_token": 0}, {"frequent": -1}, {"iterations": 0}, {"min_probability": 1.0}, {"max_links": 0}]
 )
@@ -234,17 +229,6 @@ def test_a_bundle_contains_its_shortlist(toy_bundle: Path, short_bundle: Path) -
     assert load_bundle(toy_bundle).shortlist is None
     with pytest.raises(ArtifactError, match=r"has no vocabulary shortlist; make one with 'verso shortlist"):
         Translator.load(toy_bundle, shortlist=True)
-
-
-def test_the_shortlist_of_a_bundle_can_be_replaced(short_bundle: Path, tmp_path: Path) -> None:
-    path = tmp_path / "x.pt"
-    vocab_size = read_manifest(short_bundle).architecture["target_vocab_size"]
-    add_shortlist(short_bundle, table([[]] * vocab_size, list(range(vocab_size))), path)
-    add_shortlist(path, table([[]] * vocab_size, [3, 7]), path)
-    shortlist = load_bundle(path).shortlist
-    assert shortlist is not None
-    assert shortlist.always.tolist() == [3, 7]
-    assert [result.name for result in tmp_path.iterdir()] == ["x.pt"]
 
 
 def test_another_models_shortlist_is_refused(short_bundle: Path, tmp_path: Path) -> None:

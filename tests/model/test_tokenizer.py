@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
-from model.errors import ArtifactError, ConfigError, DataError
+from model.errors import ArtifactError, ConfigError
 from model.text.known_characters import KnownCharacters
 from model.text.symbols import Symbol, placeholder, reserved_symbols
 from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
@@ -153,11 +153,6 @@ def test_a_vocabulary_has_the_requested_size_and_every_byte() -> None:
     assert [piece for piece in pieces if piece.startswith("<0x")] == [f"<0x{byte:02X}>" for byte in range(256)]
 
 
-def test_learning_from_no_text_is_refused() -> None:
-    with pytest.raises(DataError, match="every line is empty"):
-        learn_tokenizer(["", "  "], 300, ["de"])
-
-
 @pytest.mark.parametrize("length", [0, 1, 100, 5000, -1])
 def test_a_damaged_tokenizer_is_refused(length: int) -> None:
     with pytest.raises(ArtifactError, match="tokenizer is damaged"):
@@ -185,11 +180,6 @@ def test_a_file_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:
     assert Tokenizer.load(tmp_path / "t.model").encode("cat", "de") == TOKENIZER.encode("cat", "de")
     with pytest.raises(ArtifactError, match=r"nowhere\.model cannot be read: No such file"):
         Tokenizer.load(tmp_path / "nowhere.model")
-
-
-def test_an_unknown_target_language_is_named(tokenizer: Tokenizer) -> None:
-    with pytest.raises(ArtifactError, match=r"'fr'; it has de, en"):
-        tokenizer.encode("cat", "fr")
 
 
 def test_a_character_vocabulary_has_a_token_for_each_letter_and_none_for_the_leading_space() -> None:
