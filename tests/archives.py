@@ -1,4 +1,4 @@
-"""Archives as nobody should make them."""
+"""Malformed archives."""
 
 from __future__ import annotations
 

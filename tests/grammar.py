@@ -55,9 +55,9 @@ def sentence(rng: random.Random) -> Pair:
     """A sentence and its translation, such as ``La ruĝa kato vidas domojn hodiaŭ.``"""
     plural = rng.random() < 0.4
     subject = _noun_phrase(rng, plural, accusative=False)
-    esperanto, one, several = rng.choice(VERBS)
+    esperanto, item, several = rng.choice(VERBS)
     objects = _noun_phrase(rng, rng.random() < 0.4, accusative=True)
-    words = [[subject[0], esperanto, objects[0]], [subject[1], several if plural else one, objects[1]]]
+    words = [[subject[0], esperanto, objects[0]], [subject[1], several if plural else item, objects[1]]]
     if rng.random() < 0.5:
         for side, adverb in zip(words, rng.choice(ADVERBS), strict=True):
             side.append(adverb)
@@ -88,7 +88,7 @@ def _agreeing(stem: str, gender: str, plural: bool) -> str:
 
 
 def write_text(folder: Path, num_lines: int, seed: int = 1) -> tuple[Path, Path]:
-    """Write ``text.eo`` and ``text.it``; every tenth line holds two sentences.
+    """Write ``text.eo`` and ``text.it``; every tenth line has two sentences.
 
     Args:
         folder: Where.

@@ -73,7 +73,9 @@ class FakeHub:
     def downloads(self) -> list[str]:
         """Names of the files that were downloaded, in order."""
         return [
-            asked.path.rpartition("/")[2] for asked in self.asked if asked.method == "GET" and "/api/" not in asked.path
+            request.path.rpartition("/")[2]
+            for request in self.asked
+            if request.method == "GET" and "/api/" not in request.path
         ]
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def free_port() -> int:
-    """A port of this machine on which nobody listens."""
+    """A free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -59,8 +59,8 @@ class ServiceProcess:
     def logged(self, message: str) -> dict[str, Any] | None:
         for line in list(self.lines):
             if line.startswith("{") and (record := json.loads(line))["message"].startswith(message):
-                found: dict[str, Any] = record
-                return found
+                result: dict[str, Any] = record
+                return result
         return None
 
     def wait_for_line(self, message: str) -> dict[str, Any]:
@@ -113,9 +113,9 @@ class Server(ServiceProcess):
 
     def admitted(self) -> float:
         """Number of sentences that wait, decode or are finished."""
-        where = ("verso_queue_sentences", "verso_running_sentences", "verso_sentences_total")
+        path = ("verso_queue_sentences", "verso_running_sentences", "verso_sentences_total")
         lines = self.client.get("/metrics").text.splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(where))
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(path))
 
     def translate(self, **fields: Any) -> dict[str, Any]:
         response = self.client.post("/translate", json={"target": "de", **fields})

@@ -16,8 +16,7 @@ from transformers import MarianMTModel
 
 from benchmarks.checkpoints import SHAPES, make_checkpoint, make_sources
 from benchmarks.contenders import Job, Row, engine_runner
-from benchmarks.processes import environment, started
-from benchmarks.rivals import INSTALL, RIVALS, Rival
+from benchmarks.processes import started
 from benchmarks.rivals.graph_search import GraphEngine, Integers, first_scores, search
 from benchmarks.rivals.graphs import BeamGraph, EncoderGraph, GreedyGraph
 from benchmarks.rivals.marian import make_model as make_marian
@@ -27,28 +26,11 @@ pytestmark = pytest.mark.thorough
 
 NUM_TOKENS = 6
 
-ROOT = Path(__file__).resolve().parents[1]
-
 
 def test_variables_are_set_for_a_process_before_it_loads_anything() -> None:
     with started("test", variable_reader, "VERSO_ISA", variables={"VERSO_ISA": "avx2"}) as worker:
         assert worker.run("wanted") == ["avx2"]
     assert "VERSO_ISA" not in os.environ
-
-
-def test_variables_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERSO_ISA", "portable")
-    monkeypatch.delenv("CT2_USE_MKL", raising=False)
-    with environment({"VERSO_ISA": "avx2", "CT2_USE_MKL": "1"}):
-        assert (os.environ["VERSO_ISA"], os.environ["CT2_USE_MKL"]) == ("avx2", "1")
-    assert os.environ["VERSO_ISA"] == "portable"
-    assert "CT2_USE_MKL" not in os.environ
-
-
-def test_a_rival_names_the_packages_that_are_missing() -> None:
-    assert Rival("OpenVINO", ("numpy", "no-such-package")).missing_packages == ["no-such-package"]
-    listed = {line.split(">")[0] for line in (ROOT / INSTALL.split()[-1]).read_text().splitlines() if line[0] != "#"}
-    assert listed == {package for rival in RIVALS.values() for package in rival.packages}
 
 
 class ScriptedRunner:
@@ -104,8 +86,8 @@ class TorchRunner:
     def step(self, position: int) -> tuple[Integers, Integers | None]:
         graph = self._greedy if len(self._rows) == 1 else self._beam
         states = (torch.tensor([position]), self._may_attend, *self._source, *self._past)
-        found = graph(*self._rows, *states)
-        self._rows, self._past = found[: len(self._rows)], found[len(self._rows) :]
+        result = graph(*self._rows, *states)
+        self._rows, self._past = result[: len(self._rows)], result[len(self._rows) :]
         return self._rows[0].numpy(), self._rows[1].numpy() if len(self._rows) > 1 else None
 
 
@@ -136,8 +118,8 @@ def test_the_exported_graphs_translate_as_transformers_does(checkpoint: Path, be
     pad = model.config.pad_token_id
     sources = make_sources(7, SHAPES["toy"].vocab_size, 3, 12)
     engine = GraphEngine([TorchRunner(model)], pad)
-    found = engine.translate(sources, Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS))
-    for source, answer in zip(sources, found, strict=True):
+    translations = engine.translate(sources, Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS))
+    for source, answer in zip(sources, translations, strict=True):
         assert answer == translated(model, source, beam_size)
 
 
@@ -178,6 +160,6 @@ def test_marian_translates_as_transformers_does_with_marians_sines(
     sources = make_sources(8, SHAPES["toy"].vocab_size, 3, 12)
     job = Job(sources, beam_size, 3, NUM_TOKENS, NUM_TOKENS)
     with started("Marian", engine_runner, Row("Marian", "float32", 2, 1), tmp_path) as worker:
-        found = worker.run(job).answers
-    for source, answer in zip(sources, found, strict=True):
+        answers = worker.run(job).answers
+    for source, answer in zip(sources, answers, strict=True):
         assert answer == translated(model, source, beam_size)

@@ -20,13 +20,11 @@ from torch import nn
 from benchmarks.checkpoints import SHAPES, SHIPPED
 from benchmarks.contenders import rows_for
 from benchmarks.http_client import NO_ANSWER, Answer, Load, Outcome, post, run
-from benchmarks.instruction_sets import INSTRUCTION_SETS, fastest_set, missing_flags
 from benchmarks.load_rounds import Plan, probes_over, summarise
 from benchmarks.shipped import SPM, convert, shipped_tokenizer
 from benchmarks.tables import percentile
 from benchmarks.targets import MEASURES, judge, median_ratio, targets_for, verdicts_table
 from benchmarks.traffic import LONG_TOKENS, SHORT_TOKENS, arrivals
-from benchmarks.training import ratios
 from benchmarks.training_loops import SHAPES as TRAINING_SHAPES
 from benchmarks.training_loops import TorchTranslator, contenders
 from model.artifacts.checkpoint import load_checkpoint
@@ -53,14 +51,14 @@ ROOT = Path(__file__).resolve().parents[1]
 def run_quickly(name: str, out: Path, *options: str) -> str:
     """Run the shortest form of a benchmark; returns its output."""
     command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--out", str(out), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.slow
 def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path) -> None:
-    said = run_quickly("engines", tmp_path, "--shape", "toy", "--sentences", "16")
+    output = run_quickly("engines", tmp_path, "--shape", "toy", "--sentences", "16")
     assert (tmp_path / "engines.png").read_bytes().startswith(b"\x89PNG")
     figures = json.loads((tmp_path / "engines.json").read_text(encoding="utf-8"))
     measured = figures["shapes"]["toy"]
@@ -73,33 +71,33 @@ def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path)
         assert all(engine[measure] > 0 and len(engine["rounds"][measure]) == 1 for measure in MEASURES)
         assert engine["greedy_share_of_peak"] >= 0
         assert engine["peak_memory_mb"] > 0
-        assert name in said
+        assert name in output
     assert all(peak > 0 for peak in measured["peaks_gops"].values())
     for ours in ("Verso float32", "Verso bfloat16", "Verso int8"):
         ratios = measured["verso_is_faster_by"][ours]
         assert ratios.keys() == {*names} - {ours}
         assert all(value > 0 for others in ratios.values() for value in others.values())
-    assert f"{measured['instruction_set']}: " in said
+    assert f"{measured['instruction_set']}: " in output
     assert measured["limits"] == {}
     # The written figures can be merged, alone or with other shapes.
     again = run_quickly("engines", tmp_path / "merged", "--merge", str(tmp_path / "engines-toy.json"))
-    assert again[again.index("toy: d32") :] == said[said.index("toy: d32") :]
+    assert again[again.index("toy: d32") :] == output[output.index("toy: d32") :]
     assert json.loads((tmp_path / "merged" / "engines.json").read_text(encoding="utf-8")) == figures
 
 
 @pytest.mark.slow
 def test_the_shipped_translator_is_compared_with_the_same_weights_in_ctranslate2(tmp_path: Path) -> None:
-    said = run_quickly("engines", tmp_path, "--shape", "shipped", "--torch")
+    output = run_quickly("engines", tmp_path, "--shape", "shipped", "--torch")
     measured = json.loads((tmp_path / "engines-shipped.json").read_text(encoding="utf-8"))["shapes"]["shipped"]
     assert list(measured["engines"]) == [row.name for row in rows_for(2, torch_too=True, with_transformers=False)]
     same = measured["engines"]["CTranslate2 float32, 1 x 2"]["same_answers_as_verso_float32"]
     assert min(same.values()) >= 0.9 * measured["sentences"]
-    assert "Verso int8, torch" in said
+    assert "Verso int8, torch" in output
 
 
 @pytest.mark.slow
 def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> None:
-    said = run_quickly("load", tmp_path)
+    output = run_quickly("load", tmp_path)
     load = json.loads((tmp_path / "load-load.json").read_text(encoding="utf-8"))["load"]
     assert (tmp_path / "load.png").read_bytes().startswith(b"\x89PNG")
     assert min(load["same_answers_as_verso"].values()) > 0.5
@@ -113,7 +111,7 @@ def test_the_service_is_measured_beside_the_static_server(tmp_path: Path) -> Non
     assert not any(row["failed"] for row in clients)
     over_http = json.loads((tmp_path / "load-overhead.json").read_text(encoding="utf-8"))["overhead"]
     assert all(over_http[way]["corrected"] < 1 for way in ("greedy", "beam_4"))
-    assert "times lower than with static batches" in said
+    assert "times lower than with static batches" in output
 
 
 @pytest.mark.slow
@@ -135,14 +133,14 @@ def test_cost_is_measured_as_the_workload_grows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_training_is_measured_beside_the_same_loop_around_torchs_transformer(tmp_path: Path) -> None:
-    said = run_quickly("training", tmp_path)
+    output = run_quickly("training", tmp_path)
     measured = json.loads((tmp_path / "training.json").read_text(encoding="utf-8"))["shapes"]["toy"]
     assert list(measured["loops"]) == [contender.name for contender in contenders()]
     for loop in measured["loops"].values():
         assert min(loop["tokens_per_s"], loop["tokens_per_cpu_s"], loop["peak_memory_mb"]) > 0
         assert len(loop["rounds"]["tokens_per_s"]) == 1
         assert loop["rounds"]["tokens"] == measured["loops"]["Verso float32"]["rounds"]["tokens"]
-    assert "the target is 1.2" in said
+    assert "the target is 1.2" in output
 
 
 def test_torchs_loop_trains_the_same_model() -> None:
@@ -157,18 +155,6 @@ def test_torchs_loop_trains_the_same_model() -> None:
     source = torch.tensor([[5, 6, 7, 3], [8, 3, PAD_ID, PAD_ID]])
     target = torch.tensor([[2, 9, 10, 11], [2, 12, 13, 14]])
     torch.testing.assert_close(theirs(source, target), ours(source, target), atol=1e-5, rtol=1e-5)
-
-
-def test_verso_is_compared_with_the_best_of_torchs_loops_in_each_round() -> None:
-    rates = {"Verso float32": [10.0, 12.0, 9.0]}
-    rates |= {"torch.nn.Transformer float32": [5.0, 4.0, 3.0]}
-    rates |= {"torch.nn.Transformer float32, own dropout": [4.0, 6.0, 2.0]}
-    loops = {name: {"rounds": {"tokens_per_s": values}} for name, values in rates.items()}
-    assert ratios(loops, "float32", "tokens_per_s") == {
-        "torch.nn.Transformer float32": 3.0,
-        "torch.nn.Transformer float32, own dropout": 2.5,
-        "the best of them": 2.0,
-    }
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -195,32 +181,6 @@ def test_a_percentile_is_the_nearest_rank() -> None:
     assert [percentile(values, share) for share in (0.0, 0.5, 0.95, 0.99, 1.0)] == [1, 50, 95, 99, 100]
     assert percentile([3.0], 0.99) == 3.0
     assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0
-
-
-def test_all_engines_are_limited_to_the_instruction_set() -> None:
-    rows = rows_for(2, torch_too=True, rivals=["ONNX Runtime", "OpenVINO", "Marian"], instruction_set="avx2")
-    assert all(row.variables.items() >= INSTRUCTION_SETS["avx2"].environment.items() for row in rows)
-    assert len({row.name for row in rows}) == len(rows)
-    # CTranslate2 is measured with both libraries of products.
-    backends = {row.name: row.variables["CT2_USE_MKL"] for row in rows if row.library == "CTranslate2"}
-    assert backends["CTranslate2 int8, oneDNN, 1 x 2"] == "0"
-    assert backends["CTranslate2 int8, MKL, 2 x 1"] == "1"
-    assert len(backends) == 8
-    assert not any("CT2_USE_MKL" in row.variables for row in rows if row.library != "CTranslate2")
-    chosen = rows_for(2, instruction_set="avx2", backends=["oneDNN"])
-    assert {row.backend for row in chosen if row.library == "CTranslate2"} == {"oneDNN"}
-    assert all(row.variables == {} for row in rows_for(2, torch_too=True))
-
-
-def test_the_fastest_instruction_set_is_the_one_that_the_processor_has_completely() -> None:
-    avx512 = ["avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"]
-    assert fastest_set([*avx512, "avx512_vnni", "avx512_bf16", "avx_vnni"]) == "avx512-bf16"
-    assert fastest_set([*avx512, "avx512_vnni", "avx_vnni"]) == "avx512-vnni"
-    assert fastest_set(avx512) == "avx512"
-    assert fastest_set(["avx2", "fma", "avx_vnni"]) == "avx-vnni"
-    assert fastest_set(["avx2"]) == "portable"
-    assert missing_flags("avx512-vnni", avx512) == ["avx512_vnni"]
-    assert missing_flags("portable", []) == []
 
 
 def engines_with(**rounds: Sequence[float]) -> dict[str, Any]:
@@ -270,25 +230,25 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
     def num_tokens(text: str) -> int:
         return len(tokenizer.encode(text, "de"))
 
-    found = arrivals(40.0, 20.0, num_tokens, seed=1)
-    assert found == arrivals(40.0, 20.0, num_tokens, seed=1)
-    assert found != arrivals(40.0, 20.0, num_tokens, seed=2)
+    result = arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert result == arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert result != arrivals(40.0, 20.0, num_tokens, seed=2)
     # 800 are expected, with a standard deviation of 28; the share of short ones has one of 0.014.
-    assert abs(len(found) - 800) < 120
-    assert abs(sum(one.kind == "short" for one in found) / len(found) - 0.8) < 0.06
-    gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(found)]
+    assert abs(len(result) - 800) < 120
+    assert abs(sum(item.kind == "short" for item in result) / len(result) - 0.8) < 0.06
+    gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(result)]
     assert min(gaps) > 0
-    assert found[0].at_s > 0
-    assert found[-1].at_s < 20
+    assert result[0].at_s > 0
+    assert result[-1].at_s < 20
     # The standard deviation of the gaps of a Poisson process equals their mean.
     mean = sum(gaps) / len(gaps)
     assert 0.8 < (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean < 1.2
-    assert len({one.text for one in found}) == len(found)
-    for one in found:
-        fewest, most = SHORT_TOKENS if one.kind == "short" else LONG_TOKENS
-        assert fewest <= num_tokens(one.text) <= most
-        assert len(split_text(one.text, "en", lambda start, end: True)) == 1
-        assert num_tokens(one.text) <= 100
+    assert len({item.text for item in result}) == len(result)
+    for item in result:
+        fewest, most = SHORT_TOKENS if item.kind == "short" else LONG_TOKENS
+        assert fewest <= num_tokens(item.text) <= most
+        assert len(split_text(item.text, "en", lambda start, end: True)) == 1
+        assert num_tokens(item.text) <= 100
 
 
 def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -> None:
@@ -309,11 +269,11 @@ def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -
         Answer("short", 429, 0.001, b""),
         Answer("long", 200, 0.9, b""),
     ]
-    found = summarise(Outcome(answers, [Answer("probe", 200, 0.002, b"")], 4.0, 0.8), plan)
-    assert (found["short_p50_ms"], found["short_p95_ms"], found["short_p99_ms"]) == (500, 500, 5000)
-    assert (found["long_p99_ms"], found["probe_p99_ms"]) == (900, 2)
-    assert (found["refused"], found["given_up"], found["sentences"]) == (1, 2, 102)
-    assert (found["offered_per_s"], found["goodput_per_s"]) == (51, 49)
+    result = summarise(Outcome(answers, [Answer("probe", 200, 0.002, b"")], 4.0, 0.8), plan)
+    assert (result["short_p50_ms"], result["short_p95_ms"], result["short_p99_ms"]) == (500, 500, 5000)
+    assert (result["long_p99_ms"], result["probe_p99_ms"]) == (900, 2)
+    assert (result["refused"], result["given_up"], result["sentences"]) == (1, 2, 102)
+    assert (result["offered_per_s"], result["goodput_per_s"]) == (51, 49)
 
 
 async def ask(load: Load, answer_s: float, at_once: int = 1) -> tuple[Outcome, int]:
@@ -389,22 +349,6 @@ def test_static_batches_contain_the_requests_that_arrived_meanwhile() -> None:
     assert sizes == [4, 4]
 
 
-def test_a_failed_static_batch_fails_only_its_callers() -> None:
-    def translate(batch: Sequence[Item]) -> list[list[str]]:
-        if batch[0].pieces == ["bad"]:
-            raise RuntimeError("it does not work")
-        return [item.pieces for item in batch]
-
-    async def ask_two() -> tuple[Any, Any]:
-        batcher = StaticBatcher(translate, num_workers=1, max_batch=1, wait_s=0.0)
-        async with batcher.running():
-            return await asyncio.gather(batcher.answer(["bad"], 5), batcher.answer(["good"], 5), return_exceptions=True)
-
-    bad, good = asyncio.run(ask_two())
-    assert isinstance(bad, RuntimeError)
-    assert good == ["good"]
-
-
 def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
     toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path
 ) -> None:
@@ -419,8 +363,10 @@ def test_a_converted_translator_gives_the_same_tokens_in_ctranslate2(
         expected = ours.translate_tokens(
             sources, TranslationOptions("greedy" if beam_size == 1 else "beam", beam_size, scoring="ct2")
         )
-        found = theirs.translate_batch([checkpoint.tokenizer.pieces(source) for source in sources], beam_size=beam_size)
-        assert [result.hypotheses[0] for result in found] == [
+        actual = theirs.translate_batch(
+            [checkpoint.tokenizer.pieces(source) for source in sources], beam_size=beam_size
+        )
+        assert [result.hypotheses[0] for result in actual] == [
             checkpoint.tokenizer.pieces(hypothesis.token_ids) for hypothesis in expected
         ]
 

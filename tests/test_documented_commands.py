@@ -237,7 +237,7 @@ def test_the_requests_of_a_block_are_answered(block: Block, server: Server, tmp_
     address = server.address.removeprefix("http://")
     lines = [line for line in block.text.replace("\\\n", " ").splitlines() if line.lstrip().startswith("curl ")]
     script = re.sub(r"(localhost|HOST):8000", address, "\n".join(lines)).replace("curl ", "curl --fail-with-body ")
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-e", "-c", script],
         cwd=tmp_path,
         capture_output=True,
@@ -246,20 +246,4 @@ def test_the_requests_of_a_block_are_answered(block: Block, server: Server, tmp_
         encoding="utf-8",
         errors="replace",
     )
-    assert done.returncode == 0, (script, done.stdout[:1000], done.stderr)
-
-
-def test_this_test_finds_commands_that_are_gone() -> None:
-    for text in (
-        "make no-such-target",
-        "verso no",
-        "verso translate --no-such-option",
-        "VERSO_NO=1 verso serve",
-        "python -m benchmarks.load --no-such-option",
-        "python -m benchmarks.no",
-        "python -m pytest -m no_such_marker",
-        "no-such-program",
-    ):
-        (command,) = commands(text)
-        with pytest.raises(AssertionError):
-            check(command)
+    assert process.returncode == 0, (script, process.stdout[:1000], process.stderr)

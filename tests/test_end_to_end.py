@@ -47,61 +47,61 @@ def test_a_sentence_is_translated_both_ways_greedy_and_with_a_beam(server: Serve
 
 
 def test_hypotheses_come_with_scores_best_first(server: Server) -> None:
-    (found,) = server.translate(text="cat likes tree.", num_hypotheses=3, return_scores=True)["translations"]
-    scores = [found["score"], *(other["score"] for other in found["alternatives"])]
+    (result,) = server.translate(text="cat likes tree.", num_hypotheses=3, return_scores=True)["translations"]
+    scores = [result["score"], *(other["score"] for other in result["alternatives"])]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
 
 
 def test_a_text_of_two_paragraphs_keeps_its_layout(server: Server) -> None:
-    (found,) = server.translate(text="red cat.  old dog.\n\n\n  tree.\n", return_alignment=True)["translations"]
-    assert found["text"] == "rot Katze.  alt Hund.\n\n\n  Baum.\n"
-    assert found["alignment"]
+    (result,) = server.translate(text="red cat.  old dog.\n\n\n  tree.\n", return_alignment=True)["translations"]
+    assert result["text"] == "rot Katze.  alt Hund.\n\n\n  Baum.\n"
+    assert result["alignment"]
 
 
 def test_a_text_of_two_paragraphs_has_a_confidence_if_it_is_asked_for(server: Server) -> None:
     text = "red cat.  old dog.\n\n\n  tree.\n"
     (plain,) = server.translate(text=text)["translations"]
-    (found,) = server.translate(text=text, return_confidence=True)["translations"]
-    confidence = found.pop("confidence")
-    assert found == plain
+    (result,) = server.translate(text=text, return_confidence=True)["translations"]
+    confidence = result.pop("confidence")
+    assert result == plain
     assert [plain["text"][slice(*word["target"])] for word in confidence["words"]] == plain["text"].split()
     assert 0.0 < confidence["score"] <= 1.0
     assert {text[slice(*span)] for span in confidence["uncovered"]} <= set(text.split())
 
 
 def test_attention_in_three_formats(server: Server) -> None:
-    asked = {"text": "red cat.", "target": "de", "kinds": ["cross", "encoder", "decoder"]}
-    body = server.client.post("/attention", json=asked).json()
+    request = {"text": "red cat.", "target": "de", "kinds": ["cross", "encoder", "decoder"]}
+    body = server.client.post("/attention", json=request).json()
     for kind in ("cross", "encoder", "decoder"):
         np.testing.assert_allclose(np.array(body[kind]["weights"]).sum(-1), 1.0, atol=1e-5)
-    packed = server.client.post("/attention", json=asked, headers={"accept": "application/x-npz"})
+    packed = server.client.post("/attention", json=request, headers={"accept": "application/x-npz"})
     with np.load(io.BytesIO(packed.content)) as arrays:
         np.testing.assert_allclose(arrays["cross"], np.array(body["cross"]["weights"]), atol=1e-6)
-    asked["kinds"] = ["cross"]
-    picture = server.client.post("/attention", json=asked, headers={"accept": "image/png"})
+    request["kinds"] = ["cross"]
+    picture = server.client.post("/attention", json=request, headers={"accept": "image/png"})
     assert picture.content.startswith(b"\x89PNG")
 
 
 def test_the_steps_of_a_head_lead_to_its_weights(server: Server) -> None:
-    asked = {
+    request = {
         "text": "red cat.",
         "target": "de",
         "kinds": ["decoder"],
         "steps": {"kind": "decoder", "layer": 0, "head": 1},
     }
-    body = server.client.post("/attention", json=asked).json()
+    body = server.client.post("/attention", json=request).json()
     steps = {name: np.array(value, dtype=float) for name, value in body["steps"].items() if name != "kind"}
     query, key = steps["query"], steps["key"]
     np.testing.assert_allclose(steps["scores"], query @ key.T / np.sqrt(query.shape[1]), atol=1e-5)
     powers = np.nan_to_num(np.exp(steps["masked"]))  # null becomes NaN
     np.testing.assert_allclose(powers / powers.sum(axis=1, keepdims=True), steps["weights"], atol=1e-5)
     np.testing.assert_allclose(steps["weights"], np.array(body["decoder"]["weights"])[0, 1], atol=1e-6)
-    packed = server.client.post("/attention", json=asked, headers={"accept": "application/x-npz"})
+    packed = server.client.post("/attention", json=request, headers={"accept": "application/x-npz"})
     with np.load(io.BytesIO(packed.content)) as arrays:
         np.testing.assert_allclose(arrays["steps_result"], steps["result"], atol=1e-6)
         np.testing.assert_array_equal(np.isneginf(arrays["steps_masked"]), np.isnan(steps["masked"]))
-    refused = server.client.post("/attention", json={**asked, "steps": {"kind": "decoder", "layer": 9, "head": 1}})
+    refused = server.client.post("/attention", json={**request, "steps": {"kind": "decoder", "layer": 9, "head": 1}})
     assert (refused.status_code, refused.json()["code"]) == (422, "unknown_head")
 
 
@@ -109,8 +109,8 @@ def test_sixty_four_concurrent_clients_get_the_results_of_one(server: Server) ->
     texts = ["red cat.", "old dog likes tree.", "house.", "tree sees red house."]
     alone = [server.translate(text=text)["translations"][0]["text"] for text in texts]
     with ThreadPoolExecutor(64) as clients:
-        found = list(clients.map(lambda n: server.translate(text=texts[n % 4])["translations"][0]["text"], range(64)))
-    assert found == alone * 16
+        result = list(clients.map(lambda n: server.translate(text=texts[n % 4])["translations"][0]["text"], range(64)))
+    assert result == alone * 16
     metrics = server.client.get("/metrics").text
     assert "verso_batch_rows_count" in metrics
 
@@ -126,13 +126,13 @@ def test_sigterm_under_load_finishes_running_requests_and_exits_with_0(toy_bundl
     try:
         server.wait_until_ready()
         with ThreadPoolExecutor(8) as clients:
-            asked = {"text": ["red cat sees old dog."] * 100, "beam_size": 16}
-            running = [clients.submit(server.translate, **asked) for _ in range(8)]
+            request = {"text": ["red cat sees old dog."] * 100, "beam_size": 16}
+            running = [clients.submit(server.translate, **request) for _ in range(8)]
             while server.admitted() < 8 * 100:
-                assert not all(one.done() for one in running)
+                assert not all(item.done() for item in running)
             assert server.stop() == 0
-            for one in running:
-                texts = {found["text"] for found in one.result()["translations"]}
+            for item in running:
+                texts = {translation["text"] for translation in item.result()["translations"]}
                 assert texts == {"rot Katze sieht alt Hund."}
     finally:
         server.popen.kill()
@@ -168,12 +168,12 @@ def test_two_bundles_of_a_folder_serve_their_pairs(toy_bundle: Path, french_bund
         assert refused.status_code == 422
         assert "name one of: fr-de, de-en, en-de" in refused.json()["detail"]
         texts = ["red cat sees old house.", "alte Katze sieht rotes Haus.", "42"]
-        found = server.translate(text=texts, source="auto")["translations"]
-        assert [entry["text"] for entry in found] == ["rot Katze sieht alt Haus.", *texts[1:]]
-        assert [entry["source"] for entry in found] == ["en", "de", "zxx"]
-        assert found[0]["detected"]["language"] == "en"
-        assert 0.5 < found[0]["detected"]["confidence"] <= 1
-        assert found[2]["detected"] is None
+        result = server.translate(text=texts, source="auto")["translations"]
+        assert [entry["text"] for entry in result] == ["rot Katze sieht alt Haus.", *texts[1:]]
+        assert [entry["source"] for entry in result] == ["en", "de", "zxx"]
+        assert result[0]["detected"]["language"] == "en"
+        assert 0.5 < result[0]["detected"]["confidence"] <= 1
+        assert result[2]["detected"] is None
         attention = server.client.post("/attention", json={"text": "red cat.", "source": "auto", "target": "de"})
         assert (attention.json()["model"], attention.json()["detected"]["language"]) == ("toy", "en")
         assert server.stop() == 0
@@ -189,13 +189,13 @@ def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
     token = "a-secret-of-the-operator"
     server = Server(tmp_path, VERSO_ADMIN_TOKEN=token)
     as_operator = {"authorization": f"Bearer {token}"}
-    done = threading.Event()
+    event = threading.Event()
 
     def keep_asking(source: str) -> list[str]:
-        found = []
-        while not done.is_set():
-            found.append(server.translate(text="red cat sees old dog.", source=source)["translations"][0]["text"])
-        return found
+        results = []
+        while not event.is_set():
+            results.append(server.translate(text="red cat sees old dog.", source=source)["translations"][0]["text"])
+        return results
 
     try:
         server.wait_until_ready()
@@ -211,21 +211,21 @@ def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
             long = clients.submit(server.translate, text=["red cat sees old dog."] * 100, source="fr")
             while "verso_queue_sentences 0.0" in server.client.get("/metrics").text and not long.done():
                 pass
-            gone = server.client.delete("/admin/models/french", headers=as_operator)
-            assert (gone.status_code, gone.json()["name"]) == (200, "french")
+            removed = server.client.delete("/admin/models/french", headers=as_operator)
+            assert (removed.status_code, removed.json()["name"]) == (200, "french")
             assert {entry["text"] for entry in long.result()["translations"]} == {"rot Katze sieht alt Hund."}
             refused = server.client.post("/translate", json={"text": "old tree.", "source": "fr", "target": "de"})
             assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_pair")
-            done.set()
-            for one in english:
-                assert set(one.result()) == {"rot Katze sieht alt Hund."}
+            event.set()
+            for item in english:
+                assert set(item.result()) == {"rot Katze sieht alt Hund."}
         assert "verso_models 1.0" in server.client.get("/metrics").text
         assert server.client.delete("/admin/models/toy", headers=as_operator).status_code == 200
         assert server.client.get("/readyz").status_code == 503
         assert server.stop() == 0
         assert not any(token in line for line in server.lines)
     finally:
-        done.set()
+        event.set()
         server.popen.kill()
         server.wait()
 
@@ -235,16 +235,16 @@ def test_training_on_the_command_line_can_be_stopped_and_resumed(toy_checkpoint:
     folder = toy_checkpoint.parents[1]
     command = [sys.executable, "-m", "model", "train", "--config", str(folder / "toy.yaml"), "--data", str(folder)]
     for _ in range(2):
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "--run", str(tmp_path / "run"), "--stop-after", "3"],
             cwd=ROOT,
             capture_output=True,
             text=True,
             check=True,
         )
-        assert done.stdout.strip() == str(tmp_path / "run" / "last.pt")
-    assert "resuming after update 3" in done.stderr
-    assert "tok/s, loss" in done.stderr
+        assert process.stdout.strip() == str(tmp_path / "run" / "last.pt")
+    assert "resuming after update 3" in process.stderr
+    assert "tok/s, loss" in process.stderr
 
 
 def log_of(server: Server) -> list[dict[str, Any]]:

@@ -102,10 +102,10 @@ def test_a_missing_cpu_build_ends_with_the_remedy_and_installs_no_other(
 ) -> None:
     machine.answers = [False, False]
     assert machine.script.main() == 1
-    assert all(asked[-1].endswith("+cpu") for asked in machine.asked)
-    said = capsys.readouterr().err
-    assert "PIP_FIND_LINKS" in said
-    assert "TORCH=cuda" in said
+    assert all(request[-1].endswith("+cpu") for request in machine.asked)
+    output = capsys.readouterr().err
+    assert "PIP_FIND_LINKS" in output
+    assert "TORCH=cuda" in output
 
 
 def test_with_a_gpu_the_cuda_build_is_the_default(
@@ -144,13 +144,6 @@ def test_on_other_systems_than_linux_the_only_build_is_installed(
     assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
 
 
-def test_an_unknown_build_is_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["install_torch.py", "rocm"])
-    with pytest.raises(SystemExit, match="'rocm'; it must be auto, cpu or cuda"):
-        machine.script.main()
-    assert machine.asked == []
-
-
 @pytest.mark.parametrize(
     ("gpu", "knows_capability", "names"),
     [
@@ -174,10 +167,10 @@ def test_a_gpu_that_cannot_run_the_cuda_build_is_found_before_the_download(
 ) -> None:
     put_nvidia_smi(monkeypatch, tmp_path, gpu, knows_capability=knows_capability)
     assert machine.script.main() == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert machine.asked[-1][-1].endswith("+cpu")
-    assert "The CPU build is taken" in said
-    assert all(name in said for name in names)
+    assert "The CPU build is taken" in output
+    assert all(name in output for name in names)
 
     machine.asked.clear()
     monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
@@ -200,22 +193,13 @@ def test_one_gpu_of_several_that_can_run_the_cuda_build_is_enough(
     assert machine.installed == (machine.script.pinned_version(), "cuda")
 
 
-def test_what_the_driver_does_not_tell_is_no_obstacle(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    put_nvidia_smi(monkeypatch, tmp_path, "Orin, [N/A], [N/A]")
-    machine.gets = "cuda"
-    assert machine.script.main() == 0
-    assert machine.installed == (machine.script.pinned_version(), "cuda")
-
-
 def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_output_says_what_it_needs(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
     machine.gets = "cuda"
     assert machine.script.main() == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in (
         "finds no NVIDIA GPU here",
         "2.7 GB",
@@ -224,27 +208,8 @@ def test_without_a_gpu_the_cuda_build_is_installed_if_it_is_asked_for_and_the_ou
         "runs on the CPU",
         "TORCH=cpu",
     ):
-        assert part in said
+        assert part in output
     assert machine.asked == [("--require-hashes", "--requirement", str(machine.script.LOCK))]
-
-
-def test_a_driver_that_does_not_answer_counts_as_no_gpu(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    put_nvidia_smi(monkeypatch, tmp_path, "NVIDIA-SMI has failed because it could not talk to the driver.", code=9)
-    assert machine.script.find_gpus() == []
-    assert machine.script.main() == 0
-    assert machine.asked[-1][-1].endswith("+cpu")
-
-
-def test_an_installed_cuda_build_is_kept_whatever_the_driver(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    put_nvidia_smi(monkeypatch, tmp_path, "Tesla T4, 535.104.05, 7.5")
-    monkeypatch.setattr(sys, "argv", ["install_torch.py", "cuda"])
-    machine.installed = (machine.script.pinned_version(), "cuda")
-    assert machine.script.main() == 0
-    assert machine.asked == []
 
 
 def test_installation_and_service_agree_on_what_the_cuda_build_needs(machine: Machine) -> None:

@@ -67,15 +67,15 @@ def sentences(language: str, number: int, seed: int) -> list[str]:
     def one_of(words: dict[str, str]) -> str:
         return rng.choice(words[language].split(", "))
 
-    found: dict[str, None] = {}
-    while len(found) < number:
+    result: dict[str, None] = {}
+    while len(result) < number:
         text = ""
         for clause in range(rng.choice([1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 6])):
             link = f", {one_of(LINK)} " if clause else ""
             text += f"{link}{one_of(WHO)} {one_of(DOES)} {one_of(WHAT)}"
             text += f" {one_of(WHERE)}" if rng.random() < 0.5 else ""
-        found[text[0].upper() + text[1:] + rng.choice(".!?")] = None
-    return list(found)
+        result[text[0].upper() + text[1:] + rng.choice(".!?")] = None
+    return list(result)
 
 
 @functools.cache
@@ -91,20 +91,20 @@ def translator(precision: Precision, native: bool) -> Translator:
 
 def sources(model: Translator, number: int) -> list[list[int]]:
     """Token ids of sentences, half in each direction, shuffled."""
-    found: list[list[int]] = []
+    results: list[list[int]] = []
     for seed, (source, target) in enumerate(PAIRS):
         for text in sentences(source, number // 2, seed):
             (sentence,) = model.prepare(text, source, target).sentences
-            found.append(sentence.token_ids)
-    random.Random(7).shuffle(found)
-    return found
+            results.append(sentence.token_ids)
+    random.Random(7).shuffle(results)
+    return results
 
 
 def hypotheses(outcomes: Iterator[Finished], number: int) -> list[Hypothesis]:
     """The outputs by key; negative keys are additional sentences and are ignored."""
-    found = {outcome.key: outcome.hypothesis for outcome in outcomes if outcome.key >= 0}
-    assert sorted(found) == list(range(number))
-    answers = [found[key] for key in range(number)]
+    result = {outcome.key: outcome.hypothesis for outcome in outcomes if outcome.key >= 0}
+    assert sorted(result) == list(range(number))
+    answers = [result[key] for key in range(number)]
     assert None not in answers
     return [answer for answer in answers if answer is not None]
 
@@ -181,12 +181,12 @@ def compare(
     model: Translator,
     ids: Sequence[list[int]],
     expected: Sequence[Hypothesis],
-    found: Sequence[Hypothesis],
+    actual: Sequence[Hypothesis],
     options: TranslationOptions,
 ) -> Difference:
     difference = Difference(0, [], 0.0)
-    for key, (one, other) in enumerate(zip(expected, found, strict=True)):
-        both = [(one, other), *zip(one.alternatives, other.alternatives, strict=True)]
+    for key, (first, other) in enumerate(zip(expected, actual, strict=True)):
+        both = [(first, other), *zip(first.alternatives, other.alternatives, strict=True)]
         if all(a.token_ids == b.token_ids and a.finish_reason == b.finish_reason for a, b in both):
             difference.score = max(difference.score, *(abs((a.score or 0.0) - (b.score or 0.0)) for a, b in both))
         elif all(is_tie(model, ids[key], a, b) for a, b in both) or has_tie_at_the_edge(model, ids[key], options):
@@ -196,22 +196,22 @@ def compare(
     return difference
 
 
-def is_tie(model: Translator, source: list[int], one: Hypothesis, other: Hypothesis) -> bool:
+def is_tie(model: Translator, source: list[int], first: Hypothesis, other: Hypothesis) -> bool:
     """Whether two outputs are equally good up to rounding: by score, or at the first different token."""
-    if abs((one.score or 0.0) - (other.score or 0.0)) < TIE_MARGIN:
+    if abs((first.score or 0.0) - (other.score or 0.0)) < TIE_MARGIN:
         return True
     end = model.bundle.tokenizer.end_id
-    left, right = [*one.token_ids, end], [*other.token_ids, end]
-    position = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    remaining, right = [*first.token_ids, end], [*other.token_ids, end]
+    position = next((n for n, (a, b) in enumerate(zip(remaining, right, strict=False)) if a != b), None)
     if position is None:
         return False
     state = TorchState(model.bundle.module, 1, model.bundle.tokenizer.pad_id, torch.device("cpu"))
     with torch.inference_mode():
         logits = state.join([source], torch.tensor([[model.bundle.tokenizer.start_id]]))
-        for token in left[:position]:
+        for token in remaining[:position]:
             logits = state.step(torch.tensor([[token]]))
     logits = logits[0, 0]
-    return abs(float(logits[left[position]] - logits[right[position]])) < TIE_MARGIN
+    return abs(float(logits[remaining[position]] - logits[right[position]])) < TIE_MARGIN
 
 
 def has_tie_at_the_edge(model: Translator, source: list[int], options: TranslationOptions) -> bool:
@@ -220,15 +220,16 @@ def has_tie_at_the_edge(model: Translator, source: list[int], options: Translati
         return False
     (alone_again,) = alone(model, [source], replace(options, return_search=True))
     return any(
-        min(one.log_prob for one in unfinished if one.kept) - max(one.log_prob for one in unfinished if not one.kept)
+        min(outcome.log_prob for outcome in unfinished if outcome.kept)
+        - max(item.log_prob for item in unfinished if not item.kept)
         < TIE_MARGIN
         for unfinished in map(_unfinished, alone_again.search)
-        if len({one.kept for one in unfinished}) == 2
+        if len({item.kept for item in unfinished}) == 2
     )
 
 
 def _unfinished(step: Sequence[Candidate]) -> list[Candidate]:
-    return [one for one in step if not one.finished]
+    return [item for item in step if not item.finished]
 
 
 Batching = Callable[[Translator, Sequence[list[int]], TranslationOptions], list[Hypothesis]]
@@ -259,9 +260,9 @@ precisions = pytest.mark.parametrize("precision", ["float32", *(["int8"] if int8
 
 def test_the_sentences_are_distinct_and_of_many_lengths() -> None:
     model = translator("float32", False)
-    found = sources(model, NUM_SENTENCES)
-    assert len({tuple(ids) for ids in found}) == NUM_SENTENCES
-    lengths = sorted(map(len, found))
+    result = sources(model, NUM_SENTENCES)
+    assert len({tuple(ids) for ids in result}) == NUM_SENTENCES
+    lengths = sorted(map(len, result))
     assert lengths[0] < 12 < 50 < lengths[-1] <= model.manifest.max_source_tokens
 
 

@@ -33,7 +33,7 @@ Answer = Callable[["Replica", BaseHTTPRequestHandler, bytes], None]
 
 
 class Replica:
-    """A stand-in for a replica, which answers as it is told and remembers what it was asked."""
+    """A stand-in for a replica, with a given answer; it records requests."""
 
     def __init__(self, number: int, answer: Answer) -> None:
         self.number = number
@@ -138,7 +138,7 @@ def test_the_compose_file_has_three_replicas_and_addresses_that_outlive_a_restar
     services = compose["services"]
     assert set(services) == {"nginx", "verso-1", "verso-2", "verso-3"}
     names = dict(line.split(":") for line in services["nginx"]["extra_hosts"])
-    (subnet,) = (one["subnet"] for one in compose["networks"]["replicas"]["ipam"]["config"])
+    (subnet,) = (item["subnet"] for item in compose["networks"]["replicas"]["ipam"]["config"])
     for number in (1, 2, 3):
         replica = services[f"verso-{number}"]
         assert names[f"verso-{number}"] == replica["networks"]["replicas"]["ipv4_address"]
@@ -280,11 +280,11 @@ def test_a_replica_learns_who_asks_and_clients_cannot_pretend(tmp_path: Path) ->
     with replicas_behind_nginx(tmp_path, answers) as (client, replicas):
         pretended = {"X-Forwarded-For": "10.9.8.7", "Host": "verso.example"}
         client.get("/models", headers={**pretended, "X-Request-ID": "mine", "Idempotency-Key": "my-key"})
-        (told,) = (headers for replica in replicas for _, headers in replica.asked)
-        assert told["X-Forwarded-For"] == "127.0.0.1"
-        assert told["X-Forwarded-Proto"] == "http"
-        assert told["Host"] == "verso.example"
-        assert (told["X-Request-ID"], told["Idempotency-Key"]) == ("mine", "my-key")
+        (reported,) = (headers for replica in replicas for _, headers in replica.asked)
+        assert reported["X-Forwarded-For"] == "127.0.0.1"
+        assert reported["X-Forwarded-Proto"] == "http"
+        assert reported["Host"] == "verso.example"
+        assert (reported["X-Request-ID"], reported["Idempotency-Key"]) == ("mine", "my-key")
         client.get("/models")
         ids = {headers["X-Request-ID"] for replica in replicas for _, headers in replica.asked}
         assert len(ids - {"mine"}) == 1 and all(len(id) == 32 for id in ids - {"mine"})
@@ -300,10 +300,10 @@ def test_bodies_and_paths_for_operators_end_at_nginx(tmp_path: Path) -> None:
         assert client.post("/documents", content=b"x" * 10_000_001).status_code == 200
         refused = client.post("/translate", content=b"x" * 3_000_000)
         assert (refused.status_code, refused.json()["code"]) == (413, "body_too_large")
-        asked = sum(len(replica.asked) for replica in replicas)
+        request = sum(len(replica.asked) for replica in replicas)
         for path in ("/metrics", "/admin/models", "/root/metrics"):
             assert client.get(path).status_code == 404
-        assert sum(len(replica.asked) for replica in replicas) == asked == 2
+        assert sum(len(replica.asked) for replica in replicas) == request == 2
 
 
 def status_of(client: httpx.Client, method: str, target: str) -> int:
@@ -317,9 +317,9 @@ def status_of(client: httpx.Client, method: str, target: str) -> int:
 def test_nginx_accepts_the_configuration(tmp_path: Path) -> None:
     configuration = configured([1, 2, 3], free_port(), tmp_path)
     command = ["nginx", "-p", str(tmp_path), "-e", "stderr", "-t", "-c", str(configuration)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "[warn]" not in done.stderr
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "[warn]" not in process.stderr
 
 
 ADMIN = """
@@ -355,8 +355,8 @@ def test_no_spelling_of_a_path_of_administration_reaches_a_replica(tmp_path: Pat
         assert [replica.asked for replica in replicas] == [[], [], []]
         for target in PASSED.split():
             assert status_of(client, "POST", target) == 200, target
-        asked = [path for replica in replicas for path, _ in replica.asked]
-        assert sorted(asked) == sorted(PASSED.split())
+        calls = [path for replica in replicas for path, _ in replica.asked]
+        assert sorted(calls) == sorted(PASSED.split())
 
 
 @needs_nginx
@@ -365,13 +365,15 @@ def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_
     with ExitStack() as stack:
         replicas = [stack.enter_context(served(toy_bundle, VERSO_CACHE_BYTES="0")) for _ in range(3)]
         expected = {text: replicas[0].translate(text=text)["translations"][0]["text"] for text in TEXTS}
-        client = stack.enter_context(nginx_before([int(one.client.base_url.port or 0) for one in replicas], tmp_path))
+        client = stack.enter_context(
+            nginx_before([int(replica.client.base_url.port or 0) for replica in replicas], tmp_path)
+        )
         wrong: list[object] = []
         num_answered = [0] * 4
-        ended = threading.Event()
+        event = threading.Event()
 
         def asks(caller: int) -> None:
-            while not ended.is_set():
+            while not event.is_set():
                 text = TEXTS[num_answered[caller] % len(TEXTS)]
                 try:
                     response = client.post("/translate", json={"text": text, "target": "de"})
@@ -392,7 +394,7 @@ def test_no_translation_is_lost_when_a_replica_is_killed_and_another_drains(toy_
             assert replicas[1].popen.wait(PATIENCE_S) == 0
             wait_for_more(num_answered, 40)
         finally:
-            ended.set()
+            event.set()
             for caller in callers:
                 caller.join()
         assert wrong == []
@@ -405,8 +407,8 @@ TEXTS = ("cat.", "old dog.", "red house.", "tree sees dog.")
 
 
 def wait_for_more(answered: list[int], more: int) -> None:
-    wanted, end = sum(answered) + more, time.monotonic() + PATIENCE_S
-    while sum(answered) < wanted:
+    expected, end = sum(answered) + more, time.monotonic() + PATIENCE_S
+    while sum(answered) < expected:
         assert time.monotonic() < end
         time.sleep(0.02)
 

@@ -32,8 +32,8 @@ needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="pr
 
 
 def promtool(*arguments: str) -> None:
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def labels_of_series() -> dict[str, set[str]]:
@@ -44,10 +44,10 @@ def labels_of_series() -> dict[str, set[str]]:
     metrics.sentence_left("m", "finished", 1)
     metrics.load_changed({"bulk": 0}, 0)
     families: list[Metric] = list(metrics.registry.collect())
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for sample in itertools.chain.from_iterable(family.samples for family in families):
-        found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+        result.setdefault(sample.name, set()).update(sample.labels)
+    return result
 
 
 def used(query: str) -> list[tuple[str, set[str]]]:
@@ -60,17 +60,17 @@ def used(query: str) -> list[tuple[str, set[str]]]:
 
 @pytest.mark.parametrize("query", [rule["expr"] for rule in RULES] + QUERIES)
 def test_every_series_that_is_asked_for_exists_with_its_labels(query: str) -> None:
-    known = labels_of_series()
+    reference = labels_of_series()
     for name, labels in used(query):
-        assert name in known, name
-        assert labels <= known[name] | OF_PROMETHEUS, name
+        assert name in reference, name
+        assert labels <= reference[name] | OF_PROMETHEUS, name
 
 
 def test_labels_that_results_are_grouped_by_exist() -> None:
-    known = set().union(*labels_of_series().values()) | OF_PROMETHEUS
+    reference = set().union(*labels_of_series().values()) | OF_PROMETHEUS
     for query in (*(rule["expr"] for rule in RULES), *QUERIES):
         for labels in re.findall(r"\b(?:by|on) \(([^)]*)\)", query):
-            assert set(re.split(r",\s*", labels)) <= known, query
+            assert set(re.split(r",\s*", labels)) <= reference, query
 
 
 def test_every_alert_has_a_severity_a_summary_and_an_entry_in_the_runbook() -> None:
@@ -113,26 +113,3 @@ def test_every_query_of_the_dashboard_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "queries.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}), encoding="utf-8")
     promtool("check", "rules", str(file))
-
-
-def test_the_panels_of_the_dashboard_are_distinct_and_do_not_overlap() -> None:
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(set(ids)) == len(ids)
-    titles = [panel["title"] for panel in DASHBOARD["panels"]]
-    assert len(set(titles)) == len(titles)
-    cells: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        assert place["x"] + place["w"] <= 24
-        covered = set(
-            itertools.product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"]))
-        )
-        assert not covered & cells, panel["title"]
-        cells |= covered
-
-
-def test_the_dashboard_names_no_data_source_of_its_author() -> None:
-    for panel in PANELS:
-        for part in (panel, *panel["targets"]):
-            assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "instance"]

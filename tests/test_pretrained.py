@@ -46,8 +46,8 @@ def test_the_shipped_translator_reads_capitals_and_does_not_loop() -> None:
     assert translator.manifest.fold_capitals
     assert translator.manifest.retry_loops
     greedy = TranslationOptions(decoding="greedy")
-    (found,) = translator.translate(["WHERE IS THE STATION?"], greedy, target="de")
-    assert found.text == "WO IST DER BAHNHOF?"
+    (translation,) = translator.translate(["WHERE IS THE STATION?"], greedy, target="de")
+    assert translation.text == "WO IST DER BAHNHOF?"
     stuttered = "The three three three of them began to laugh."
     assert not loops(translator.translate([stuttered], target="de")[0].text, stuttered)
 
@@ -58,8 +58,8 @@ def test_every_precision_of_the_shipped_translator_stays_within_its_bounds(
     precision: Precision, tmp_path: Path
 ) -> None:
     path = build_pretrained("cpu", tmp_path, precision=precision, report=lambda line: None)
-    (found,) = Translator.load(path).translate(["Where is the station?"], target="de")
-    assert "Bahnhof" in found.text
+    (translation,) = Translator.load(path).translate(["Where is the station?"], target="de")
+    assert "Bahnhof" in translation.text
 
 
 @pytest.mark.gpu
@@ -67,9 +67,9 @@ def test_the_shipped_translator_gives_equal_outputs_on_gpu_and_cpu(tmp_path: Pat
     path = build_pretrained("cuda", tmp_path, report=lambda line: None)
     on_gpu = Translator.load(path, device="cuda")
     on_gpu.warm_up([1, 4])
-    sentences = [left for left, _ in load_checkpoint(PRETRAINED).facts["dev_sample"]][:100]
+    sentences = [remaining for remaining, _ in load_checkpoint(PRETRAINED).facts["dev_sample"]][:100]
     for options in (TranslationOptions(decoding="greedy"), TranslationOptions()):
         expected = eager().translate(sentences, options, "en", "de")
-        found = on_gpu.translate(sentences, options, "en", "de")
-        same = sum(one.text == other.text for one, other in zip(found, expected, strict=True))
+        translations = on_gpu.translate(sentences, options, "en", "de")
+        same = sum(first.text == other.text for first, other in zip(translations, expected, strict=True))
         assert same >= 90, f"{same} of 100 sentences are the same in float16"

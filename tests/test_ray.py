@@ -62,27 +62,27 @@ def ask(toy_bundle: Path, int8_bundle: Path) -> Ask:
     The texts are those that both precisions translate without a mistake.
     """
     answers = [
-        [one.text for one in Translator.load(bundle).translate(TEXTS, source="en", target="de")]
+        [translation.text for translation in Translator.load(bundle).translate(TEXTS, source="en", target="de")]
         for bundle in (toy_bundle, int8_bundle)
     ]
-    known = [text for text, *found in zip(TEXTS, *answers, strict=True) if set(found) == {translated(text)}]
-    assert len(known) > 50
-    return partial(_ask, known)
+    existing = [text for text, *result in zip(TEXTS, *answers, strict=True) if set(result) == {translated(text)}]
+    assert len(existing) > 50
+    return partial(_ask, existing)
 
 
 def settings(bundle: Path, **others: str) -> dict[str, str]:
     return {"VERSO_MODEL": str(bundle), "VERSO_DEVICE": "cpu", "VERSO_THREADS": "1", **others}
 
 
-def _ask(known: list[str], client: httpx.Client, rng: random.Random) -> str:
-    texts = rng.sample(known, 40)
+def _ask(reference: list[str], client: httpx.Client, rng: random.Random) -> str:
+    texts = rng.sample(reference, 40)
     body = {"text": texts, "source": "en", "target": "de"}
     if rng.random() < 0.5:
         answer = client.post("/translate", json=body)
         if answer.status_code != 200:
             return f"{answer.status_code}: {answer.text[:200]}"
-        found = [one["text"] for one in answer.json()["translations"]]
-        return "ok" if found == [translated(text) for text in texts] else "wrong"
+        results = [translation["text"] for translation in answer.json()["translations"]]
+        return "ok" if results == [translated(text) for text in texts] else "wrong"
     with client.stream("POST", "/translate", json=body, headers={"Accept": "application/x-ndjson"}) as stream:
         if stream.status_code != 200:
             return f"stream {stream.status_code}"
@@ -97,8 +97,8 @@ def judged(texts: list[str], events: list[dict[str, Any]]) -> str:
     for number, text in enumerate(texts):
         if [sentence for of, sentence in sentences if of == number] != list(range(text.count("."))):
             return "sentences of a text are missing or out of order"
-    whole = {event["text"]: event["translation"]["text"] for event in events if event["event"] == "translation"}
-    if whole != {number: translated(text) for number, text in enumerate(texts)}:
+    full = {event["text"]: event["translation"]["text"] for event in events if event["event"] == "translation"}
+    if full != {number: translated(text) for number, text in enumerate(texts)}:
         return "wrong texts"
     return "ok" if events[-1]["event"] == "done" else "no end"
 
@@ -109,7 +109,7 @@ def kill_one(ray: Cluster) -> None:
     killed.suspend()  # requests that it gets from now on, and those that it has, are not finished
     time.sleep(0.5)
     killed.kill()
-    until(lambda: killed.pid not in {one.pid for one in ray.replicas()} and len(ray.replicas()) == 3)
+    until(lambda: killed.pid not in {replica.pid for replica in ray.replicas()} and len(ray.replicas()) == 3)
     until(lambda: ray.num_running() == 3)
 
 
@@ -228,7 +228,7 @@ def test_update_of_the_weights_loses_nothing(ray: Cluster, toy_bundle: Path, int
     with Callers(ray.address, CALLERS, ask) as callers:
         wait_for_more(callers)
         ray.deploy(settings=settings(int8_bundle, **NO_MEMORY), min_replicas=2, max_replicas=2)
-        until(lambda: ray.num_running() == 2 and not old & {one.pid for one in ray.replicas()})
+        until(lambda: ray.num_running() == 2 and not old & {replica.pid for replica in ray.replicas()})
         time.sleep(1)
     assert only_ok(callers.outcomes), callers.outcomes
     assert ray.client.get("/models").json()["models"][0]["precision"] == "int8"

@@ -15,13 +15,13 @@ DEPLOY = ROOT / "deploy" / "ray"
 
 
 def serve_configuration() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "serve.yaml").read_text(encoding="utf-8"))
-    return found
+    body: dict[str, Any] = yaml.safe_load((DEPLOY / "serve.yaml").read_text(encoding="utf-8"))
+    return body
 
 
 def manifest() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "kuberay.yaml").read_text(encoding="utf-8"))
-    return found
+    body: dict[str, Any] = yaml.safe_load((DEPLOY / "kuberay.yaml").read_text(encoding="utf-8"))
+    return body
 
 
 CONFIGURATIONS = [serve_configuration(), yaml.safe_load(manifest()["spec"]["serveConfigV2"])]
@@ -41,7 +41,7 @@ def test_the_application_is_where_the_configuration_says(configuration: dict[str
     (application,) = configuration["applications"]
     module, _, name = application["import_path"].partition(":")
     source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
-    assert name in {one.name for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
+    assert name in {item.name for item in ast.parse(source).body if isinstance(item, ast.FunctionDef)}
 
 
 def test_the_largest_replica_fits_a_pod() -> None:

@@ -31,8 +31,8 @@ RELEASES = sorted(path.parent.name for path in FOLDER.glob("*/expected.json"))
 
 def expected(release: str) -> dict[str, Any]:
     """What the release itself read from its files."""
-    found: dict[str, Any] = json.loads((FOLDER / release / "expected.json").read_text(encoding="utf-8"))
-    return found
+    body: dict[str, Any] = json.loads((FOLDER / release / "expected.json").read_text(encoding="utf-8"))
+    return body
 
 
 def test_this_release_leaves_files_for_the_next() -> None:
@@ -49,8 +49,8 @@ def test_its_bundles_give_the_same_translations(release: str, precision: str, fo
         pytest.skip("this processor has no int8 kernels")
     translator = Translator.load(FOLDER / release / f"toy-{precision}{form}", native=native)
     sources, targets = zip(*expected(release)["translations"][precision], strict=True)
-    found = translator.translate(sources, TranslationOptions(decoding="greedy"), "en", "de")
-    assert tuple(translation.text for translation in found) == targets
+    translations = translator.translate(sources, TranslationOptions(decoding="greedy"), "en", "de")
+    assert tuple(translation.text for translation in translations) == targets
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -60,8 +60,8 @@ def test_its_documents_are_there_and_the_work_goes_on(release: str, tmp_path: Pa
     for values in expected(release)["documents"]:
         assert store.get(values["id"]) == Document(**values)
         assert OPTIONS.validate_json(values["options"]).beam_size == 3
-    queued, running, done, _ = (values["id"] for values in expected(release)["documents"])
-    assert store.result(done) == b"rot Katze. Baum."
+    queued, running, finished, _ = (values["id"] for values in expected(release)["documents"])
+    assert store.result(finished) == b"rot Katze. Baum."
     active = store.next_active()
     assert active is not None
     assert active.id == running
@@ -78,11 +78,11 @@ def test_its_glossaries_are_there_and_can_be_changed(release: str, tmp_path: Pat
     shutil.copy(FOLDER / release / "glossaries.sqlite", tmp_path)
     values = expected(release)["glossary"]
     store = GlossaryStore(tmp_path)
-    (found,) = store.all()
-    assert (found.id, found.name, found.created) == (values["id"], values["name"], values["created"])
-    terms = store.dictionary(found.id, "en", "de").terms
+    (actual,) = store.all()
+    assert (actual.id, actual.name, actual.created) == (values["id"], values["name"], values["created"])
+    terms = store.dictionary(actual.id, "en", "de").terms
     assert [[term.source, term.target] for term in terms] == values["terms"]
-    assert store.update(found.id, "other", ()).name == "other"
+    assert store.update(actual.id, "other", ()).name == "other"
     store.close()
 
 
@@ -110,8 +110,8 @@ def test_its_keys_open_the_service_and_their_usage_goes_on(release: str, tmp_pat
 def test_its_settings_mean_the_same(release: str) -> None:
     lines = (FOLDER / release / "settings.env").read_text(encoding="utf-8").splitlines()
     settings = load_settings(dict(line.split("=", 1) for line in lines))
-    found = json.loads(settings.model_dump_json(exclude_unset=True))
-    assert found == expected(release)["settings"]
+    body = json.loads(settings.model_dump_json(exclude_unset=True))
+    assert body == expected(release)["settings"]
     assert settings.admin_token is not None
     assert settings.admin_token.get_secret_value() == "a-token-of-24-characters"
 

@@ -91,19 +91,19 @@ def test_held_out_words_are_reversed(run: Path) -> None:
 @pytest.mark.slow
 def test_a_word_is_reversed(bundle: Path) -> None:
     translator = Translator.load(bundle, num_threads=1)
-    (found,) = translator.translate([WORD], return_alignment=True)
-    assert (found.text, found.source, found.target) == (BACKWARDS, "qfw", "qrv")
-    assert found.alignment is not None
-    assert [link.target for link in found.alignment] == [(index, index + 1) for index in range(11)]
-    assert all(WORD[link.source[0] : link.source[1]] for link in found.alignment)
+    (translation,) = translator.translate([WORD], return_alignment=True)
+    assert (translation.text, translation.source, translation.target) == (BACKWARDS, "qfw", "qrv")
+    assert translation.alignment is not None
+    assert [link.target for link in translation.alignment] == [(index, index + 1) for index in range(11)]
+    assert all(WORD[link.source[0] : link.source[1]] for link in translation.alignment)
 
 
 @pytest.mark.slow
 def test_the_last_layer_attends_from_right_to_left(bundle: Path) -> None:
-    found = Translator.load(bundle, num_threads=1).attention(WORD)
-    assert found.source_tokens == ["<2qrv>", *WORD, "</s>"]
-    assert found.target_tokens == [*BACKWARDS, "</s>"]
-    assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
+    attention = Translator.load(bundle, num_threads=1).attention(WORD)
+    assert attention.source_tokens == ["<2qrv>", *WORD, "</s>"]
+    assert attention.target_tokens == [*BACKWARDS, "</s>"]
+    assert anti_diagonal_share(attention.cross[LAST_LAYER], len(WORD)) >= 0.5
 
 
 def test_generated_words_are_reproducible_and_unique() -> None:
@@ -165,6 +165,6 @@ def test_the_whole_study_is_learned_within_minutes(tmp_path: Path, capsys: pytes
     answers = translator.translate([word for word, _ in pairs])
     right = sum(answer.text == backwards for answer, (_, backwards) in zip(answers, pairs, strict=True))
     assert right >= 0.99 * len(pairs)
-    found = translator.attention(WORD)
-    assert found.translation == BACKWARDS
-    assert anti_diagonal_share(found.cross[LAST_LAYER], len(WORD)) >= 0.5
+    attention = translator.attention(WORD)
+    assert attention.translation == BACKWARDS
+    assert anti_diagonal_share(attention.cross[LAST_LAYER], len(WORD)) >= 0.5

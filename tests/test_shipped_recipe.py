@@ -17,7 +17,7 @@ from model.text.tokenizer import VersoTokenizer
 from model.training.corpus import Pair, read_lines, read_parallel, unseen, write_lines, write_parallel
 from model.training.settings import CorpusSettings, TrainingSettings
 from model.translator import Translator
-from scripts.shipped import add_sets, back_translate, command, drop_worst, held_out, plausible, vocabulary
+from scripts.shipped import add_sets, back_translate, command, held_out, plausible, vocabulary
 from scripts.shipped.plausible import Reason
 from tests import toy
 
@@ -55,19 +55,7 @@ def test_no_side_of_a_held_out_pair_stays_in_the_training_text() -> None:
     assert [len(rest[name]) for name in ("one", "two")] == [25, 26]
     long = [pair for pair in dev["kind"] if min(len(side.split()) for side in pair) > 3]
     assert long
-    assert all(unseen(long, left) == long for left in rest.values())
-
-
-def test_a_short_side_of_a_held_out_pair_stays_in_the_training_text() -> None:
-    held = [("Good old morning!", "Guten alten Morgen!"), ("We have a red house.", "Wir haben ein rotes Haus.")]
-    other = [("good old morning", "moin"), ("We have a red house", "anders")]
-    _, rest = held_out.hold_out({"one": held, "two": other}, {"kind": {"one": 2}})
-    assert rest == {"one": [], "two": [other[0]]}
-
-
-def test_held_out_sets_do_not_depend_on_the_order_of_lines() -> None:
-    pairs = toy_pairs(40)
-    assert held_out.choose(pairs, 7) == held_out.choose(pairs[::-1], 7)
+    assert all(unseen(long, remaining) == long for remaining in rest.values())
 
 
 def test_held_out_pairs_share_no_side_and_are_fit_to_test_with() -> None:
@@ -133,10 +121,10 @@ def test_faults_of_back_translations(natural: str, synthetic: str, reason: Reaso
 
 
 def test_held_out_sentences_and_repetitions_are_no_training_text() -> None:
-    kept, left_out = back_translate.plausible_pairs(
+    stored, left_out = back_translate.plausible_pairs(
         ["The cat.", "The cat.", "The dog."], ["Die Katze.", "Eine Katze.", "Der Hund."], {"the dog"}
     )
-    assert kept == [("The cat.", "Die Katze.")]
+    assert stored == [("The cat.", "Die Katze.")]
     assert left_out == {Reason.REPEATED: 1, Reason.HELD_OUT: 1}
 
 
@@ -179,46 +167,21 @@ def test_an_interrupted_back_translation_goes_on(
 
     # Interrupted within the eleventh line.
     (raw,) = (tmp_path / "bt" / "raw").iterdir()
-    whole = raw.read_bytes()
-    lines = whole.splitlines(keepends=True)
+    full = raw.read_bytes()
+    lines = full.splitlines(keepends=True)
     raw.write_bytes(b"".join(lines[:10]) + lines[10][:4])
     assert start(back_translate.run, back_translate.add_arguments, *arguments) == 0
     assert CountingTranslator.num_texts == 30 + 20
-    assert raw.read_bytes() == whole
+    assert raw.read_bytes() == full
     assert read_parallel(out, EN_DE) == first
 
     # Another text has files of its own; the round trip translates the plausible pairs back.
     arguments += ["--sentences", "9", "--round-trip", "99"]
     assert start(back_translate.run, back_translate.add_arguments, *arguments) == 0
-    assert raw.read_bytes() == whole
+    assert raw.read_bytes() == full
     again = read_parallel(out, EN_DE)
     assert again
     assert set(again) <= set(first)
-
-
-# Pairs that a model finds improbable
-
-
-def test_the_worst_pairs_are_those_that_do_not_correspond(toy_bundle: Path, tmp_path: Path) -> None:
-    pairs = toy_pairs(20)
-    wrong = (4, 11)
-    for index in wrong:
-        pairs[index] = (pairs[index][0], "Haus rot Haus.")
-    write_parallel(tmp_path / "books", EN_DE, pairs)
-    arguments = ["--corpus", str(tmp_path / "books"), "--out", str(tmp_path / "best"), "--model", str(toy_bundle)]
-
-    assert start(drop_worst.run, drop_worst.add_arguments, *arguments) == 0
-    assert read_parallel(tmp_path / "best", EN_DE) == [pair for index, pair in enumerate(pairs) if index not in wrong]
-    dropped = [line.split("\t") for line in read_lines(tmp_path / "best.dropped.tsv")]
-    assert {(first, second) for _, first, second in dropped} == {pairs[index] for index in wrong}
-    assert float(dropped[0][0]) <= float(dropped[1][0]) < -1
-
-
-def test_a_pair_has_the_same_score_in_a_batch_and_alone(toy_bundle: Path) -> None:
-    bundle = Translator.load(toy_bundle).bundle
-    pairs = toy_pairs(6)
-    alone = [drop_worst.pair_scores(bundle, [pair], EN_DE)[0] for pair in pairs]
-    assert drop_worst.pair_scores(bundle, pairs, EN_DE) == pytest.approx(alone, abs=1e-4)
 
 
 # Vocabulary
@@ -235,12 +198,12 @@ def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_o
     monkeypatch.setattr(vocabulary, "MORE_SENTENCES", {"mono/wikipedia.de": 150})
     values = {**yaml.safe_load(toy.CONFIG), "vocab_size": 370, "normalisation": "nfc", "reserve_symbols": True}
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
-    found = []
+    models = []
     for name in ("one.model", "two.model"):
         arguments = ["--config", str(tmp_path / "toy.yaml"), "--data", str(tmp_path), "--out", str(tmp_path / name)]
         assert start(vocabulary.run, vocabulary.add_arguments, *arguments) == 0
-        found.append((tmp_path / name).read_bytes())
-    assert found[0] == found[1]
+        models.append((tmp_path / name).read_bytes())
+    assert models[0] == models[1]
     tokenizer = VersoTokenizer.load(tmp_path / "one.model")
     for character, is_learned in {"€": True, "é": True, ".": True, "ź": False, "=": False, "{": False}.items():
         assert tokenizer.decode(tokenizer.encode_target(character)) == character
@@ -313,10 +276,3 @@ def test_newer_sets_are_added_without_held_out_sentences(tmp_path: Path) -> None
     assert read_parallel(out / "mix" / "basics", EN_DE) == [good, short]
     assert read_parallel(out / "mix" / "forward-de", EN_DE) == [good]
     assert read_parallel(out / "dev" / "written", EN_DE) == [dev, short]
-
-
-def test_sets_of_this_repository_line_up() -> None:
-    for part in ("written", "translated", "dev"):
-        for name in add_sets.names(ROOT / "data" / part):
-            pairs = read_parallel(ROOT / "data" / part / name, EN_DE)
-            assert all(side.strip() == side != "" for pair in pairs for side in pair), name

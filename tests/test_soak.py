@@ -24,11 +24,11 @@ DRIFT_BOUND = 0.01
 def test_memory_is_stable_and_responses_are_correct_under_mixed_load(tmp_path: Path) -> None:
     minutes = os.environ.get("VERSO_SOAK_MINUTES", "60")
     command = [sys.executable, "-m", "benchmarks.soak", "--minutes", minutes, "--out", str(tmp_path / "soak.json")]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    print(done.stdout)
-    assert done.returncode == 0
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    print(process.stdout)
+    assert process.returncode == 0
     figures = json.loads((tmp_path / "soak.json").read_text(encoding="utf-8"))
-    assert all(found["answered"] for found in figures["kinds"].values()), "every kind of use is there"
+    assert all(kind["answered"] for kind in figures["kinds"].values()), "every kind of use is there"
     assert figures["memory"]["drift"]["resident"] < DRIFT_BOUND
     assert figures["memory"]["drift"]["dirty"] < DRIFT_BOUND
 

@@ -37,12 +37,12 @@ def build_wheels() -> ModuleType:
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The programs on the PATH, on Linux; the package ziglang is not installed."""
-    found: set[str] = set()
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name in found else None)
+    result: set[str] = set()
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name in result else None)
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(compiler, "ZIG", "no_such_package")
-    return found
+    return result
 
 
 @pytest.fixture
@@ -248,8 +248,8 @@ def test_both_wheels_are_built_twice_with_the_same_bytes_and_the_one_for_this_ma
         archive.extractall(tmp_path / "installed")
     code = "from model.decoding.native.library import find_library as f; import model; print(model.__file__, f())"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert str(tmp_path / "installed") in done.stdout
-    assert compiler.library_name() in done.stdout
+    assert str(tmp_path / "installed") in process.stdout
+    assert compiler.library_name() in process.stdout

@@ -1,22 +1,23 @@
-"""Waiting until something holds, and a clock that stands still."""
+"""Waiting for a condition, a gate for another thread, and a clock that tests move."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE_S = 120.0
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Clock:
-    """A clock that stands still unless it is moved.
+    """A clock that only tests move.
 
     Args:
-        now: What it shows, in seconds; to be changed by tests.
+        now: Its time, in seconds; tests change it.
     """
 
     def __init__(self, now: float = 1000.0) -> None:
@@ -26,22 +27,34 @@ class Clock:
         return self.now
 
 
-def until(found: Callable[[], Found | None], missing: Callable[[], str] = lambda: "what was expected") -> Found:
-    """Wait until a function returns a true value; returns that value.
+class Gate:
+    """A point that another thread reaches, and passes once the gate is open."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    def pass_through(self) -> None:
+        self.reached.set()
+        assert self.open.wait(PATIENCE_S)
+
+
+def until(read: Callable[[], Result | None], missing: Callable[[], str] = lambda: "what was expected") -> Result:
+    """Wait until a function returns a true value, and return that value.
 
     Args:
-        found: The function.
-        missing: Says what did not come, for the message of the error.
+        read: The function.
+        missing: Describes what is missing, for the message of the error.
     """
     end = time.monotonic() + PATIENCE_S
-    while not (result := found()):
+    while not (result := read()):
         assert time.monotonic() < end, f"waited {PATIENCE_S:.0f} s for {missing()}"
         time.sleep(0.005)
     return result
 
 
 async def eventually(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds, while the event loop runs."""
+    """Wait until a condition is true, while the event loop runs."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.002)

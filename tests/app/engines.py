@@ -33,12 +33,12 @@ class Inbox:
         self._queue.put((index, outcome))
 
     def take(self, number: int) -> dict[int, Any]:
-        found: dict[int, Any] = {}
+        result: dict[int, Any] = {}
         for _ in range(number):
             index, outcome = self._queue.get(timeout=PATIENCE_S)
-            assert index not in found, "delivered twice"
-            found[index] = outcome
-        return found
+            assert index not in result, "delivered twice"
+            result[index] = outcome
+        return result
 
     @property
     def is_empty(self) -> bool:
@@ -77,7 +77,7 @@ def engine_of(
     max_rows: int = 64,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[FakeEngine]:
-    known = service_threads()
+    existing = service_threads()
     engine = FakeEngine(translator, max_waiting, max_rows, clock)
     engine.start()
     try:
@@ -85,7 +85,7 @@ def engine_of(
     finally:
         translator.step_gate.set()
         engine.stop(PATIENCE_S)
-        until(lambda: not service_threads(known))
+        until(lambda: not service_threads(existing))
 
 
 def ids(text: str) -> list[int]:

@@ -190,7 +190,7 @@ class FakeTranslator(Translator):
 
     def align(self, sentences: Sequence[AttendedSentence]) -> list[Tensor]:
         """Each character attends to the one it was made of, after the language marker."""
-        return [torch.eye(len(one.source_ids))[1 : len(one.answer_ids) + 1] for one in sentences]
+        return [torch.eye(len(sentence.source_ids))[1 : len(sentence.answer_ids) + 1] for sentence in sentences]
 
     def confidence(self, plan: Plan, begin: int = 0, end: int | None = None) -> list[Evidence]:
         """Each token has probability one half; the translation covers all source tokens but the letter z."""
@@ -220,8 +220,8 @@ class FakeTranslator(Translator):
             raise RuntimeError("secret words")
         words = text.split()
         uniform = torch.full((1, 2, len(words), len(words)), 1.0 / len(words))
-        found = None if steps is None else {"weights": uniform[0, steps.head]}
-        return Attention(words, words, words, target_text or text.upper(), uniform, uniform, uniform, found)
+        result = None if steps is None else {"weights": uniform[0, steps.head]}
+        return Attention(words, words, words, target_text or text.upper(), uniform, uniform, uniform, result)
 
 
 def manifest_of(name: str, *pairs: str, languages: tuple[str, ...] = ()) -> Manifest:
@@ -259,21 +259,21 @@ class FakeBundles:
         self.loads: list[tuple[str, str | None]] = []
 
     def load_configured(self) -> list[FakeTranslator]:
-        return [_made(one) for one in self.configured]
+        return [_made(item) for item in self.configured]
 
     def name_of(self, file: str) -> str:
         if file not in self.files:
             raise BundleNotFound(file, list(self.files))
-        one = self.files[file]
-        return one.manifest.name if isinstance(one, FakeTranslator) else file.removesuffix(".pt")
+        item = self.files[file]
+        return item.manifest.name if isinstance(item, FakeTranslator) else file.removesuffix(".pt")
 
     def load(self, file: str, sha256: str | None) -> FakeTranslator:
         self.loads.append((file, sha256))
         return _made(self.files[file])
 
 
-def _made(one: FakeTranslator | Callable[[], FakeTranslator]) -> FakeTranslator:
-    return one if isinstance(one, FakeTranslator) else one()
+def _made(item: FakeTranslator | Callable[[], FakeTranslator]) -> FakeTranslator:
+    return item if isinstance(item, FakeTranslator) else item()
 
 
 class WordDetector(LanguageDetector):
@@ -291,5 +291,5 @@ class WordDetector(LanguageDetector):
         return [self._detect_word(text.split()[0], languages) for text in texts]
 
     def _detect_word(self, word: str, languages: tuple[str, ...]) -> Detection | None:
-        known = tuple(code for code in self.codes.get(word, ()) if code in languages)
-        return Detection(known[0], 0.9, known) if known else None
+        reference = tuple(code for code in self.codes.get(word, ()) if code in languages)
+        return Detection(reference[0], 0.9, reference) if reference else None

@@ -58,6 +58,6 @@ def is_stopping(engine: Engine) -> bool:
     return False
 
 
-def service_threads(known: Collection[threading.Thread] = ()) -> list[threading.Thread]:
+def service_threads(existing: Collection[threading.Thread] = ()) -> list[threading.Thread]:
     """Running threads of engines and services, without those known already."""
-    return [one for one in threading.enumerate() if one.name.startswith("verso-") and one not in known]
+    return [item for item in threading.enumerate() if item.name.startswith("verso-") and item not in existing]

@@ -15,7 +15,7 @@ PATIENCE_S = 30.0
 
 
 def attributes_of(span: Span) -> dict[str, str | int]:
-    return {one.key: one.value.string_value or one.value.int_value for one in span.attributes}
+    return {attribute.key: attribute.value.string_value or attribute.value.int_value for attribute in span.attributes}
 
 
 class Receiver:
@@ -59,7 +59,7 @@ class Receiver:
     @property
     def resource(self) -> dict[str, str]:
         first = ExportTraceServiceRequest.FromString(self.bodies[0]).resource_spans[0].resource
-        return {one.key: one.value.string_value for one in first.attributes}
+        return {attribute.key: attribute.value.string_value for attribute in first.attributes}
 
     @property
     def spans(self) -> list[Span]:

@@ -175,9 +175,9 @@ class RoteService:
                 await asyncio.Event().wait()
             finally:
                 self.cancelled.set()
-        found = [self._translation(text, options) for text in texts]
+        results = [self._translation(text, options) for text in texts]
         return RoteResult(
-            [RoteText(one, None if isinstance(one, Exception) else "rote", self.detected) for one in found]
+            [RoteText(result, None if isinstance(result, Exception) else "rote", self.detected) for result in results]
         )
 
     def _translation(self, text: str, options: TranslationOptions) -> RoteTranslation | Exception:
@@ -304,7 +304,7 @@ def rote_app(service: RoteService, **settings: Any) -> FastAPI:
 
 
 def _never_called() -> Any:
-    raise AssertionError("the lifespan was not run, so nothing is to be loaded")
+    raise AssertionError("the lifespan was not run, so nothing may be loaded")
 
 
 @asynccontextmanager

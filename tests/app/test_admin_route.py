@@ -107,7 +107,7 @@ async def test_without_a_configured_token_the_routes_do_not_exist(service: RoteS
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
     assert response.json().keys() == unknown.json().keys()
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
-    assert not any("admin" in found for found in document["paths"])
+    assert not any("admin" in result for result in document["paths"])
     assert "operator" not in document["components"].get("securitySchemes", {})
 
 

@@ -57,7 +57,7 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
     tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = "ab" * 32
-    monkeypatch.setattr("app.models.bundles.usable_threads", lambda wanted: wanted)
+    monkeypatch.setattr("app.models.bundles.usable_threads", lambda expected: expected)
     BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=3, model_sha256=digest)).load_configured()
     assert loaded == [
         {
@@ -71,15 +71,6 @@ def test_one_bundle_is_loaded_with_all_threads_and_its_digest(
             "graphs": True,
         }
     ]
-
-
-def test_no_bundle_is_loaded_with_more_threads_than_may_be_used(
-    tmp_path: Path, loaded: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("model.process.threads.available_threads", lambda proc: 2)
-    for asked in (1, None, 64):
-        BundleFiles(Settings(device="cpu", model=str(tmp_path / "x.pt"), threads=asked)).load_configured()
-    assert [call["num_threads"] for call in loaded] == [1, 2, 2]
 
 
 def test_every_bundle_of_a_folder_is_loaded_in_alphabetical_order(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
@@ -228,16 +219,6 @@ def test_a_file_that_is_not_a_bundle_is_refused(tmp_path: Path) -> None:
         files(models=tmp_path).name_of("a.pt")
 
 
-def test_the_native_decoder_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
-    files(model=tmp_path / "x.pt", native="off").load_configured()
-    assert [call["native"] for call in loaded] == [False]
-
-
-def test_graphs_can_be_switched_off(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
-    files(model=tmp_path / "x.pt", graphs="off").load_configured()
-    assert [call["graphs"] for call in loaded] == [False]
-
-
 def test_shortlists_are_used_if_enabled_and_in_the_bundle(
     tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,28 +252,6 @@ def test_on_a_gpu_shortlists_are_not_used_and_the_log_says_so(
     assert "shortlists are not used on a GPU" in caplog.text
 
 
-def test_the_device_that_auto_stands_for_is_logged_once_with_the_reason(
-    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(devices, "cuda_obstacle", lambda: None)
-    monkeypatch.setattr(devices, "gpu_obstacle", lambda index: None)
-    monkeypatch.setattr(devices, "describe_gpu", lambda index: "NVIDIA L4 (compute capability 8.9)")
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
-    for name in ("a", "b"):
-        write(tmp_path / f"{name}.pt", name)
-    with caplog.at_level("INFO", logger="app.bundles"):
-        BundleFiles(Settings(device="auto", models=str(tmp_path))).load_configured()
-    assert [call["device"] for call in loaded] == ["cuda", "cuda"]
-    (record,) = caplog.records
-    assert record.levelname == "INFO"
-    assert record.fields == {  # type: ignore[attr-defined]
-        "device": "cuda",
-        "setting": "auto",
-        "reason": "torch can use NVIDIA L4 (compute capability 8.9)",
-    }
-
-
 def test_a_gpu_that_cannot_be_used_is_a_warning_and_the_cpu_serves(
     tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,31 +267,3 @@ def test_a_gpu_that_cannot_be_used_is_a_warning_and_the_cpu_serves(
         "the model runs on the CPU, because the NVIDIA driver on your system is too old; to use a GPU, update the "
         "NVIDIA driver"
     )
-
-
-def test_a_bundle_in_float16_that_has_to_run_on_the_cpu_is_a_warning(
-    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(devices, "cuda_obstacle", lambda: devices.Obstacle("it is too old", "take another GPU"))
-    monkeypatch.setattr("torch.version.cuda", "13.0")
-    path = write(tmp_path / "a.pt", "a", precision="float16")
-    with caplog.at_level("WARNING", logger="app.bundles"):
-        BundleFiles(Settings(device="auto", model=str(path))).load_configured()
-        BundleFiles(Settings(device="cpu", model=str(path))).load_configured()  # asked for
-    assert [call["device"] for call in loaded] == ["cpu", "cpu"]
-    _, record = caplog.records
-    assert "serve one in int8" in record.getMessage()
-
-
-def test_a_bundle_in_int8_is_served_on_a_gpu_in_float16_and_the_log_says_so(
-    tmp_path: Path, loaded: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("model.artifacts.bundle.check_device", lambda device, precision: torch.device(device))
-    write(tmp_path / "a.pt", "a", precision="int8")
-    write(tmp_path / "b.pt", "b", precision="float16")
-    with caplog.at_level("WARNING", logger="app.bundles"):
-        BundleFiles(Settings(device="cuda", models=str(tmp_path))).load_configured()
-    assert [call["path"].name for call in loaded] == ["a.pt", "b.pt"]
-    (record,) = caplog.records
-    assert record.fields == {"file": "a.pt", "precision": "int8", "served_in": "float16"}  # type: ignore[attr-defined]
-    assert "float16" in record.getMessage()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from app.engine.capacity import (
-    MAX_STEP_S,
     MIN_ROWS,
     PROBE_S,
     BudgetFinder,
@@ -62,7 +61,7 @@ class TimedCohort:
         if rows > self._translator.room:
             raise MemoryError("no room")
         self._translator.clock.now += self._translator.seconds_of(rows)
-        self._left = {key: left - 1 for key, left in self._left.items() if left > 1}
+        self._left = {key: remaining - 1 for key, remaining in self._left.items() if remaining > 1}
         return []
 
 
@@ -160,52 +159,11 @@ def test_probe_sentences_have_the_usual_length_or_the_longest_possible() -> None
         assert {(source[0], source[-1]) for source in translator.sources} == {(2, 3)}
 
 
-def test_the_budget_is_the_measured_one() -> None:
-    clock = Clock()
-    budget = finder(clock).find([TimedTranslator(clock, lambda rows: 0.0001 * rows, token_s=0.0001)])
-    assert budget.max_rows == 250
-    assert budget.token_s == pytest.approx(0.0001)
-    assert budget.max_join_tokens == pytest.approx(MAX_STEP_S / 0.0001, abs=1)
-
-
-class CapturingTranslator(TimedTranslator):
-    """A model in slots: a call takes four steps, and the first call of each size captures graphs.
-
-    Args:
-        capture_s: Seconds of a capture.
-    """
-
-    def __init__(self, clock: Clock, seconds_of: Callable[[int], float], capture_s: float) -> None:
-        captured: set[int] = set()
-        self.freed = 0
-
-        def seconds(rows: int) -> float:
-            new = rows not in captured
-            captured.add(rows)
-            return 4 * seconds_of(rows) + new * capture_s
-
-        super().__init__(clock, seconds)
-        self.backend: Any = SimpleNamespace(graphs=SimpleNamespace(are_on=True), steps_per_call=4)
-
-    def free_memory(self) -> None:
-        self.freed += 1
-
-
-@pytest.mark.parametrize("capture_s", [0.0, 0.1, 0.5])
-def test_captures_are_not_measured_and_leave_nothing(capture_s: float) -> None:
-    clock = Clock()
-    translator = CapturingTranslator(clock, lambda rows: 0.0005 + 1e-6 * rows, capture_s)
-    budget = finder(clock).find([translator])
-    assert budget.max_rows == 4096
-    assert budget.token_s == pytest.approx((0.0005 + 1e-6 * 4096) / 4096), "of a step, not of a call"
-    assert budget.max_join_tokens > 20_000
-    assert max(translator.sizes) == 4096
-    assert translator.freed == 1
-
-
 def test_the_row_limit_is_that_of_a_call_for_which_new_sentences_wait() -> None:
     clock = Clock()
-    budget = finder(clock).find([CapturingTranslator(clock, lambda rows: 0.0001 * rows, 0.1)])
+    translator = TimedTranslator(clock, lambda rows: 4 * 0.0001 * rows)
+    translator.backend = SimpleNamespace(graphs=SimpleNamespace(are_on=True), steps_per_call=4)
+    budget = finder(clock).find([translator])
     assert budget.max_rows == 62
     assert budget.token_s == pytest.approx(0.0001)
 
@@ -278,11 +236,3 @@ def test_the_probe_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waited == []
     synchronised("cuda:1")()
     assert waited == ["cuda:1"]
-
-
-def test_probe_sentences_use_the_default_beam_unless_it_is_not_allowed() -> None:
-    for max_beam_size, width in ((16, 4), (2, 2), (1, 1)):
-        clock = Clock()
-        translator = TimedTranslator(clock, lambda rows: 0.0001 * rows)
-        assert finder(clock, max_beam_size=max_beam_size).find([translator]).max_rows == 250
-        assert set(translator.widths) == {width}

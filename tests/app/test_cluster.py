@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 
 from app.cluster.calls import ReplicaLost
 from app.cluster.engine import EngineReplica
-from app.cluster.options import ClusterOptions, ingress_settings, read_settings, settings_of_engine
+from app.cluster.options import ClusterOptions, ingress_settings, read_settings
 from app.cluster.scaling import SENTENCES, ScaleOnSentences
 from app.cluster.service import MAX_LOSSES, RemoteTranslations
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
@@ -24,23 +23,13 @@ from app.serving.request import TranslationRequest
 from app.serving.text_job import TranslateResult
 from app.serving.text_translation import StreamedSentence, StreamedText
 from app.settings import Settings
-from app.telemetry import joined_metrics
 from app.telemetry.metrics import Metrics
 from model.errors import UnsupportedPair
 from model.translation.options import TranslationOptions
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator, manifest_of
 
-PATIENCE_S = 30.0
 GREEDY = TranslationOptions(decoding="greedy")
 NO_MEMORY = {"cache_bytes": 0, "coalesce": "off"}
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
 
 
 @dataclass
@@ -60,18 +49,18 @@ class LocalEngine:
         self._note(method, arguments)
         if method != "describe" and self.losses and self.losses.pop(0) >= 0:
             raise ReplicaLost
-        found = getattr(self.replica, method)(*_sent(arguments))
-        return _sent(await found if asyncio.iscoroutine(found) else found)
+        result = getattr(self.replica, method)(*_sent(arguments))
+        return _sent(await result if asyncio.iscoroutine(result) else result)
 
     async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Any, None]:
         self._note(method, arguments)
         num_left = self.losses.pop(0) if self.losses else -1
-        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as found:
-            async for one in found:
+        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as result:
+            async for item in result:
                 if num_left == 0:
                     raise ReplicaLost
                 num_left -= 1
-                yield _sent(one)
+                yield _sent(item)
 
     async def metrics(self) -> dict[str, bytes]:
         return {"replica": self.replica.render_metrics()}
@@ -92,7 +81,7 @@ async def cluster_of(
     """An ingress's service, and an engine for each translator."""
     chosen = {**BUDGET, "threads": 1, **settings}
     variables = {f"VERSO_{name.upper()}": str(value) for name, value in chosen.items()}
-    replicas = [EngineReplica(variables, 1, FakeBundles(one)) for one in translators]
+    replicas = [EngineReplica(variables, 1, FakeBundles(item)) for item in translators]
     engines = [LocalEngine(replica, list(losses or [])) for replica in replicas]
     service = RemoteTranslations(
         Settings(**chosen),
@@ -120,13 +109,13 @@ def request_of(texts: Sequence[str], **fields: Any) -> TranslationRequest:
 
 async def ask(service: RemoteTranslations, *texts: str, **fields: Any) -> list[str | Exception]:
     result = await service.translate(request_of(texts, **fields))
-    return [one if isinstance(one, Exception) else one.text for one in result.results]
+    return [item if isinstance(item, Exception) else item.text for item in result.results]
 
 
 async def streamed(service: RemoteTranslations, *texts: str, **fields: Any) -> list[Any]:
-    found = service.stream(request_of(texts, **fields))
-    async with aclosing(found) as events:
-        return [one async for one in events]
+    result = service.stream(request_of(texts, **fields))
+    async with aclosing(result) as events:
+        return [event async for event in events]
 
 
 async def test_texts_are_translated_by_a_replica() -> None:
@@ -142,14 +131,16 @@ async def test_a_stream_that_loses_its_replica_goes_on_with_what_was_not_deliver
     texts = ["one. two. three.", "four.", "five. six."]
     async with cluster_of(FakeTranslator(), losses=[num_before, 1], **NO_MEMORY) as (service, engines):
         *events, end = await streamed(service, *texts)
-        sentences = [(one.text, one.index) for one in events if isinstance(one, StreamedSentence)]
+        sentences = [(event.text, event.index) for event in events if isinstance(event, StreamedSentence)]
         assert sorted(sentences) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
         assert [index for text, index in sentences if text == 0] == [0, 1, 2]
-        assert sorted(one.text for one in events if isinstance(one, StreamedText)) == [0, 1, 2]
+        assert sorted(item.text for item in events if isinstance(item, StreamedText)) == [0, 1, 2]
         assert isinstance(end, TranslateResult)
-        assert [one.text for one in end.results if not isinstance(one, Exception)] == [text.upper() for text in texts]
+        assert [result.text for result in end.results if not isinstance(result, Exception)] == [
+            text.upper() for text in texts
+        ]
         assert len(engines[0].asked) == 3
-        assert all(set(asked) <= set(texts) for asked in engines[0].asked)
+        assert all(set(request) <= set(texts) for request in engines[0].asked)
 
 
 async def test_finished_texts_of_a_stream_are_not_translated_again() -> None:
@@ -173,30 +164,6 @@ async def test_a_request_is_given_to_a_bounded_number_of_replicas() -> None:
 
 async def rendered(service: RemoteTranslations) -> bytes:
     return await service._metrics.render_all()
-
-
-async def test_the_metrics_of_replicas_are_joined_beside_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[threading.Thread] = []
-
-    def join_pages(pages: Mapping[str, bytes]) -> bytes:
-        threads.append(threading.current_thread())
-        return b"".join(pages.values())
-
-    monkeypatch.setattr(joined_metrics, "join_pages", join_pages)
-
-    async with cluster_of(FakeTranslator()) as (service, _):
-        await rendered(service)
-    assert threads and threading.main_thread() not in threads
-
-
-async def test_a_replica_that_ends_is_asked_no_more() -> None:
-    """It refuses, and the request goes to another one; here it is up again when the deadline passes."""
-
-    async with cluster_of(FakeTranslator(), deadline_s=1.0) as (service, engines):
-        await engines[0].replica._service.drain(0.0)
-        with pytest.raises(DeadlineExceeded):
-            await ask(service, "one.")
-        assert len(engines[0].asked) > 1
 
 
 async def test_refusals_of_a_replica_are_raised() -> None:
@@ -227,9 +194,9 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
     async with cluster_of(german, french) as (service, engines):
         texts = ["the cat.", "le chat.", "der Hund.", "123"]
         result = await service.translate(TranslationRequest(texts, "auto", "de", GREEDY))
-        assert [one.model for one in result.texts] == ["de", "fr", None, None]
-        assert [one.detected and one.detected.language for one in result.texts] == ["en", "fr", "de", None]
-        assert [one.text for one in result.results if not isinstance(one, Exception)] == [
+        assert [text.model for text in result.texts] == ["de", "fr", None, None]
+        assert [item.detected and item.detected.language for item in result.texts] == ["en", "fr", "de", None]
+        assert [item.text for item in result.results if not isinstance(item, Exception)] == [
             "THE CAT.",
             "LE CHAT.",
             "der Hund.",
@@ -237,7 +204,7 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
         ]
         assert [engine.asked for engine in engines] == [[["the cat."]], [["le chat."]]]
         *_, end = await streamed(service, *texts, source="auto")
-        assert [one.model for one in end.texts] == ["de", "fr", None, None]
+        assert [item.model for item in end.texts] == ["de", "fr", None, None]
         assert await service.pair_of("le chat.", "auto", "de") == ("fr", "de")
 
 
@@ -268,7 +235,7 @@ async def test_metrics_of_all_processes_are_one_page() -> None:
         names = [family.name for family in families]
         assert len(set(names)) == len(names)
         finished = next(family for family in families if family.name == "verso_sentences")
-        (sample,) = [one for one in finished.samples if one.labels.get("outcome") == "finished"][:1]
+        (sample,) = [item for item in finished.samples if item.labels.get("outcome") == "finished"][:1]
         assert (sample.labels["process"], sample.value) == ("replica", 1.0)
 
 
@@ -335,9 +302,3 @@ def test_documents_have_one_ingress(setting: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="ingress_replicas"):
         ingress_settings(options, setting)
     assert ingress_settings(ClusterOptions(), setting) == setting
-
-
-@pytest.mark.parametrize(("num_cpus", "threads"), [(0.2, 1), (1.0, 1), (4.0, 4)])
-def test_a_replica_has_as_many_threads_as_processors(num_cpus: float, threads: int) -> None:
-    assert settings_of_engine({}, num_cpus).threads == threads
-    assert settings_of_engine({"VERSO_THREADS": "2"}, num_cpus).threads == 2

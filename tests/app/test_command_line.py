@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from app.commands.main import COMMANDS, main
-from app.settings import Settings
 from app.version import DISTRIBUTION
 from model.commands import table
 
@@ -30,9 +29,9 @@ def verso(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as remaining:
         main([*arguments, "--help"])
-    assert left.value.code == 0
+    assert remaining.value.code == 0
     return capsys.readouterr().out
 
 
@@ -66,11 +65,13 @@ def test_verso_has_the_commands_of_the_service_and_all_of_the_model() -> None:
 
 
 def test_help_lists_every_command_with_a_description_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    said = help_of(capsys)
-    assert "positional arguments" not in said
+    output = help_of(capsys)
+    assert "positional arguments" not in output
     for command in COMMANDS:
-        assert f"{command.group}:\n" in said
-        assert re.search(rf"^  {command.name} +{re.escape(command.help)}\n +{re.escape(command.example)}$", said, re.M)
+        assert f"{command.group}:\n" in output
+        assert re.search(
+            rf"^  {command.name} +{re.escape(command.help)}\n +{re.escape(command.example)}$", output, re.M
+        )
         assert f"verso {command.name}" in command.example
 
 
@@ -78,31 +79,13 @@ def test_help_lists_every_command_with_a_description_and_an_example(capsys: pyte
 def test_the_help_of_a_command_names_it_and_has_an_example(
     command: table.Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = help_of(capsys, command.name)
-    assert said.startswith(f"usage: verso {command.name} ")
-    assert "example" in said
-    assert "python -m" not in said
-    examples = commands_named(said.partition("example")[2])
+    output = help_of(capsys, command.name)
+    assert output.startswith(f"usage: verso {command.name} ")
+    assert "example" in output
+    assert "python -m" not in output
+    examples = commands_named(output.partition("example")[2])
     assert command.name in examples
     assert examples <= {command.name for command in COMMANDS}
-
-
-@pytest.mark.parametrize("command", table.COMMANDS, ids=lambda command: command.name)
-def test_examples_name_the_program_that_was_started(command: table.Command, capsys: pytest.CaptureFixture[str]) -> None:
-    from model.__main__ import main as model_main
-
-    with pytest.raises(SystemExit):
-        model_main([command.name, "--help"])
-    said = capsys.readouterr().out
-    assert said.startswith(f"usage: python -m model {command.name} ")
-    assert f"python -m model {command.name}" in said.partition("example")[2]
-    assert not commands_named(said)
-    assert "verso serve" not in said
-
-
-def test_help_of_serve_has_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    said = help_of(capsys, "serve")
-    assert all(f"VERSO_{name.upper()}  (default: " in said for name in Settings.model_fields)
 
 
 def test_help_and_version_import_neither_torch_nor_the_service() -> None:
@@ -139,17 +122,3 @@ def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
     run = verso("trnslate")
     assert run.returncode == 2
     assert "'trnslate'" in run.stderr and "'translate'" in run.stderr
-
-
-def test_an_invalid_setting_ends_verso_serve_like_python_m_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERSO_PORT", "eighty")
-    run = verso("serve")
-    assert run.returncode == 1
-    assert run.stderr.startswith("verso: cannot start: ") and "VERSO_PORT" in run.stderr
-
-
-def test_an_error_of_a_model_command_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["inspect", str(tmp_path / "missing.pt")]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("error: ") and "missing.pt" in said.err

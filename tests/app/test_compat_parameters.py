@@ -31,13 +31,13 @@ class Wanted(BaseModel):
 
 async def answer(request: Request) -> Response:
     try:
-        found = await read_parameters(request, MAX_BYTES)
-        if "check" in found.values:
-            return JSONResponse(found.as_model(Wanted).model_dump())
+        parameters = await read_parameters(request, MAX_BYTES)
+        if "check" in parameters.values:
+            return JSONResponse(parameters.as_model(Wanted).model_dump())
     except ServiceError as error:
         return JSONResponse({"code": problem_for(error).code, "detail": str(error)})
-    files = {name: [file.name, file.content.decode()] for name, file in found.files.items()}
-    return JSONResponse({**found.values, **files})
+    files = {name: [file.name, file.content.decode()] for name, file in parameters.files.items()}
+    return JSONResponse({**parameters.values, **files})
 
 
 @pytest.fixture
@@ -55,18 +55,18 @@ async def ask(client: httpx.AsyncClient, method: str = "POST", **arguments: Any)
 async def test_json_forms_multipart_and_queries_give_the_same_fields(client: httpx.AsyncClient, method: str) -> None:
     fields = {"q": "Schöne Grüße & mehr + 😀", "target": "de"}
     for form in ({"json": fields}, {"data": fields}, {"params": fields}, {"files": {"x": (None, "y")}, "data": fields}):
-        found = await ask(client, method, **form)
-        assert {name: found[name] for name in fields} == fields
+        result = await ask(client, method, **form)
+        assert {name: result[name] for name in fields} == fields
 
 
 async def test_repeated_fields_are_lists_and_the_body_replaces_the_query(client: httpx.AsyncClient) -> None:
-    found = await ask(client, params={"a": ["1", "2"], "b": "1"}, data={"b": ["3", "4"], "c": ""})
-    assert found == {"a": ["1", "2"], "b": ["3", "4"], "c": ""}
+    result = await ask(client, params={"a": ["1", "2"], "b": "1"}, data={"b": ["3", "4"], "c": ""})
+    assert result == {"a": ["1", "2"], "b": ["3", "4"], "c": ""}
 
 
 async def test_an_uploaded_file_is_read(client: httpx.AsyncClient) -> None:
-    found = await ask(client, files={"file": ("a ä.txt", b"Hello")}, data={"target": "de"})
-    assert found == {"file": ["a ä.txt", "Hello"], "target": "de"}
+    result = await ask(client, files={"file": ("a ä.txt", b"Hello")}, data={"target": "de"})
+    assert result == {"file": ["a ä.txt", "Hello"], "target": "de"}
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ async def test_an_uploaded_file_is_read(client: httpx.AsyncClient) -> None:
 async def test_what_cannot_be_read_is_refused(
     client: httpx.AsyncClient, request_parts: dict[str, Any], code: str
 ) -> None:
-    found = await ask(client, **request_parts)
-    assert found["code"] == code, found
+    result = await ask(client, **request_parts)
+    assert result["code"] == code, result
 
 
 async def test_fields_are_checked_against_a_model(client: httpx.AsyncClient) -> None:
@@ -121,10 +121,10 @@ async def test_fields_are_checked_against_a_model(client: httpx.AsyncClient) -> 
 async def test_an_upload_needs_no_room_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     content = b"x" * 2_000_000
-    sent = httpx.Request("POST", "http://a", files={"file": ("a.txt", content)})
-    request = Request({"type": "http", "headers": [(b"content-type", sent.headers["content-type"].encode())]})
+    received = httpx.Request("POST", "http://a", files={"file": ("a.txt", content)})
+    request = Request({"type": "http", "headers": [(b"content-type", received.headers["content-type"].encode())]})
 
     async def body() -> AsyncIterator[bytes]:
-        yield sent.read()
+        yield received.read()
 
     assert (await read_form(request, body(), 1, 1)).files["file"].content == content

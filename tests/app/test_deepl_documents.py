@@ -52,14 +52,14 @@ async def test_the_translation_of_an_empty_document_has_its_media_type() -> None
 async def status(client: httpx.AsyncClient, handle: dict[str, str]) -> dict[str, Any]:
     response = await ask(client, "POST", f"/v2/document/{handle['document_id']}", json=handle)
     assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    body: dict[str, Any] = response.json()
+    return body
 
 
 async def ended(client: httpx.AsyncClient, handle: dict[str, str]) -> dict[str, Any]:
-    while (found := await status(client, handle))["status"] in ("queued", "translating"):
+    while (actual := await status(client, handle))["status"] in ("queued", "translating"):
         await asyncio.sleep(0.01)
-    return found
+    return actual
 
 
 async def result(client: httpx.AsyncClient, handle: dict[str, str]) -> httpx.Response:
@@ -73,8 +73,8 @@ async def test_a_document_is_translated_and_can_be_fetched_once() -> None:
         handle = uploaded.json()
         assert re.fullmatch("[0-9A-F]{32}", handle["document_id"])
         assert re.fullmatch("[0-9A-F]{64}", handle["document_key"])
-        found = await ended(client, handle)
-        assert found == {"document_id": handle["document_id"], "status": "done", "billed_characters": 7}
+        document = await ended(client, handle)
+        assert document == {"document_id": handle["document_id"], "status": "done", "billed_characters": 7}
         fetched = await result(client, handle)
         assert (fetched.status_code, fetched.text) == (200, "ONE\nTWO")
         assert fetched.headers["content-type"].startswith("text/plain")
@@ -106,8 +106,8 @@ async def test_a_document_in_the_target_language_ends_in_an_error() -> None:
     async with serving() as client:
         text = "Das Haus ist alt, und der Hund schläft heute im Garten.".encode()
         handle = (await upload(client, text, source_lang="")).json()
-        found = await ended(client, handle)
-        assert (found["status"], found["error_message"]) == ("error", "Source and target language are the same.")
+        document = await ended(client, handle)
+        assert (document["status"], document["error_message"]) == ("error", "Source and target language are the same.")
         refused = await upload(client, target_lang="EN-GB")
         assert "Source and target language" in message(refused, 400)
 
@@ -115,8 +115,8 @@ async def test_a_document_in_the_target_language_ends_in_an_error() -> None:
 async def test_the_terms_of_a_glossary_are_used() -> None:
     async with serving() as client:
         glossary = {"name": "Art", "source_lang": "en", "target_lang": "de", "entries": "artist\tMaler\nprize\tGewinn"}
-        made = (await ask(client, "POST", "/v2/glossaries", json=glossary)).json()
-        handle = (await upload(client, b"The artist.", glossary_id=made["glossary_id"])).json()
+        body = (await ask(client, "POST", "/v2/glossaries", json=glossary)).json()
+        handle = (await upload(client, b"The artist.", glossary_id=body["glossary_id"])).json()
         assert (await ended(client, handle))["status"] == "done"
         assert (await result(client, handle)).text == "THE Maler."
 
@@ -124,14 +124,14 @@ async def test_the_terms_of_a_glossary_are_used() -> None:
 async def test_verso_s_own_route_takes_the_id_of_a_stored_glossary() -> None:
     async with serving() as client:
         glossary = {"name": "Art", "source_lang": "en", "target_lang": "de", "entries": "artist\tMaler"}
-        made = (await ask(client, "POST", "/v2/glossaries", json=glossary)).json()
-        form = {"source": "en", "target": "de", "glossary": json.dumps(made["glossary_id"])}
+        body = (await ask(client, "POST", "/v2/glossaries", json=glossary)).json()
+        form = {"source": "en", "target": "de", "glossary": json.dumps(body["glossary_id"])}
         added = await client.post("/documents", data=form, files={"file": ("a.txt", b"The artist.")})
         assert added.status_code == 202, added.text
         path = f"/documents/{added.json()['id']}/result"
-        while (found := await client.get(path)).status_code == 409:
+        while (response := await client.get(path)).status_code == 409:
             await asyncio.sleep(0.01)
-        assert found.text == "THE Maler."
+        assert response.text == "THE Maler."
         unknown = await client.post("/documents", data={**form, "glossary": '"1"'}, files={"file": ("a.txt", b"a")})
         assert (unknown.status_code, unknown.json()["code"]) == (404, "glossary_not_found")
 

@@ -43,13 +43,13 @@ def requests() -> Iterator[Any]:
 
 def models() -> dict[tuple[str, str], Any]:
     """The model of the answer of each route that has one."""
-    found: dict[tuple[str, str], Any] = {}
+    result: dict[tuple[str, str], Any] = {}
     for route in iter_route_contexts(APP.routes):
         for method in route.methods or ():
             for status, response in getattr(route, "responses", {}).items():
                 if int(status) < 400 and "model" in response:
-                    found[str(route.path_format), method.lower()] = response["model"]
-    return found
+                    result[str(route.path_format), method.lower()] = response["model"]
+    return result
 
 
 MODELS = models()
@@ -64,11 +64,11 @@ def success(operation: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 async def test_example_requests_get_the_documented_answer(path: str, method: str, body: Any) -> None:
     app = rote_app(RoteService())
     async with client_of(app) as client:
-        made = await ask(client, "POST", "/v3/glossaries", json=MULTILINGUAL_EXAMPLES["two language pairs"])
-        glossary_id = made.json()["glossary_id"]
+        created = await ask(client, "POST", "/v3/glossaries", json=MULTILINGUAL_EXAMPLES["two language pairs"])
+        glossary_id = created.json()["glossary_id"]
         if path.startswith("/v2"):
-            made = await ask(client, "POST", "/v2/glossaries", json=GLOSSARY_EXAMPLES["terms with tabs"])
-            glossary_id = made.json()["glossary_id"]
+            created = await ask(client, "POST", "/v2/glossaries", json=GLOSSARY_EXAMPLES["terms with tabs"])
+            glossary_id = created.json()["glossary_id"]
         query = {name: {"source_lang": "en", "target_lang": "de"}[name] for name in required_query(path, method)}
         response = await ask(client, method, path.format(glossary_id=glossary_id), json=body, params=query)
     app.state.glossaries.close()
@@ -83,7 +83,7 @@ async def test_example_requests_get_the_documented_answer(path: str, method: str
 
 def required_query(path: str, method: str) -> list[str]:
     parameters = OPERATIONS[path, method].get("parameters", [])
-    return [one["name"] for one in parameters if one["in"] == "query" and one["required"]]
+    return [parameter["name"] for parameter in parameters if parameter["in"] == "query" and parameter["required"]]
 
 
 @pytest.mark.parametrize(("path", "method"), list(OPERATIONS))
@@ -98,7 +98,7 @@ def test_routes_are_described_completely(path: str, method: str) -> None:
         assert "example" in content and "schema" in content
         if media_type == JSON:
             MODELS[path, method].model_validate(content["example"])
-    names = {one["name"] for one in operation.get("parameters", []) if one["in"] == "path"}
+    names = {entry["name"] for entry in operation.get("parameters", []) if entry["in"] == "path"}
     assert names == set(re.findall("{([^}]+)}", path))
     for form in operation.get("requestBody", {"content": {}})["content"].values():
         for field, schema in form["schema"]["properties"].items():

@@ -37,16 +37,16 @@ def client(address: str) -> Iterator[deepl.DeepLClient]:
 
 
 def test_texts_are_translated(client: deepl.DeepLClient) -> None:
-    one = client.translate_text("Good morning.", source_lang="EN", target_lang="DE")
-    assert isinstance(one, deepl.TextResult)
-    assert (one.text, one.detected_source_lang, one.billed_characters) == ("GOOD MORNING.", "EN", 13)
+    item = client.translate_text("Good morning.", source_lang="EN", target_lang="DE")
+    assert isinstance(item, deepl.TextResult)
+    assert (item.text, item.detected_source_lang, item.billed_characters) == ("GOOD MORNING.", "EN", 13)
     several = client.translate_text(["a", "b"], source_lang="DE", target_lang="EN-GB", context="Letters.")
     assert isinstance(several, list)
-    assert [found.text for found in several] == ["A", "B"]
+    assert [result.text for result in several] == ["A", "B"]
 
 
 def test_all_options_are_taken(client: deepl.DeepLClient) -> None:
-    found = client.translate_text(
+    result = client.translate_text(
         '<p>one <x id="12"></x> two</p><raw>three</raw>',
         source_lang="EN",
         target_lang="DE",
@@ -62,18 +62,18 @@ def test_all_options_are_taken(client: deepl.DeepLClient) -> None:
         model_type=ModelType.QUALITY_OPTIMIZED,
         extra_body_parameters={"debug": "1"},
     )
-    assert isinstance(found, deepl.TextResult)
-    assert found.text == '<p>ONE <x id="12"></x> TWO</p><raw>three</raw>'
-    assert found.model_type_used == "quality_optimized"
+    assert isinstance(result, deepl.TextResult)
+    assert result.text == '<p>ONE <x id="12"></x> TWO</p><raw>three</raw>'
+    assert result.model_type_used == "quality_optimized"
 
 
 def test_languages_and_usage_are_listed(client: deepl.DeepLClient) -> None:
     sources, targets = client.get_source_languages(), client.get_target_languages()
-    assert [(one.code, one.name, one.supports_formality) for one in sources] == [
+    assert [(source.code, source.name, source.supports_formality) for source in sources] == [
         ("DE", "German", None),
         ("EN", "English", None),
     ]
-    assert [(one.code, one.supports_formality) for one in targets] == [
+    assert [(target.code, target.supports_formality) for target in targets] == [
         ("DE", False),
         ("EN-GB", False),
         ("EN-US", False),
@@ -93,10 +93,10 @@ def test_glossaries_of_both_versions_are_stored_and_used(client: deepl.DeepLClie
     glossary = client.create_glossary("Art", "EN", "DE", entries)
     assert client.get_glossary(glossary.glossary_id).entry_count == 2
     assert client.get_glossary_entries(glossary) == entries
-    assert [one.name for one in client.list_glossaries()] == ["Art"]
-    found = client.translate_text_with_glossary("The artist", glossary)
-    assert isinstance(found, deepl.TextResult)
-    assert found.text == "THE Maler"
+    assert [item.name for item in client.list_glossaries()] == ["Art"]
+    result = client.translate_text_with_glossary("The artist", glossary)
+    assert isinstance(result, deepl.TextResult)
+    assert result.text == "THE Maler"
     client.delete_glossary(glossary)
     with pytest.raises(deepl.GlossaryNotFoundException):
         client.get_glossary(glossary.glossary_id)
@@ -105,16 +105,16 @@ def test_glossaries_of_both_versions_are_stored_and_used(client: deepl.DeepLClie
         MultilingualGlossaryDictionaryEntries("EN", "DE", entries),
         MultilingualGlossaryDictionaryEntries("DE", "EN", {"Maler": "artist"}),
     ]
-    made = client.create_multilingual_glossary("Both", both)
+    product = client.create_multilingual_glossary("Both", both)
     more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"fox": "Fuchs"})
-    assert client.update_multilingual_glossary_dictionary(made, more).dictionaries[0].entry_count == 3
-    assert client.update_multilingual_glossary_name(made, "New").name == "New"
-    assert client.replace_multilingual_glossary_dictionary(made, more).entry_count == 1
-    (stored,) = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
+    assert client.update_multilingual_glossary_dictionary(product, more).dictionaries[0].entry_count == 3
+    assert client.update_multilingual_glossary_name(product, "New").name == "New"
+    assert client.replace_multilingual_glossary_dictionary(product, more).entry_count == 1
+    (stored,) = client.get_multilingual_glossary_entries(product, "EN", "DE").dictionaries
     assert str(stored.entries) == "fox\tFuchs"
-    client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="DE")
-    assert len(client.get_multilingual_glossary(made.glossary_id).dictionaries) == 1
-    client.delete_multilingual_glossary(made)
+    client.delete_multilingual_glossary_dictionary(product, source_lang="EN", target_lang="DE")
+    assert len(client.get_multilingual_glossary(product.glossary_id).dictionaries) == 1
+    client.delete_multilingual_glossary(product)
     assert client.list_multilingual_glossaries() == []
 
 
@@ -162,12 +162,12 @@ def test_a_client_that_gives_up_and_repeats_gets_its_answer(tmp_path: Path, monk
             return send(*arguments, **named)
 
         monkeypatch.setattr(client._client, "_internal_request", note)
-        asked = pool.submit(client.translate_text, "one two", source_lang="EN", target_lang="DE")
+        task = pool.submit(client.translate_text, "one two", source_lang="EN", target_lang="DE")
         until(repeated.is_set, lambda: "a repeated request")
         (tmp_path / "open").touch()
-        found = asked.result()
+        result = task.result()
         client.close()
-        assert isinstance(found, deepl.TextResult) and found.text == "ONE TWO"
+        assert isinstance(result, deepl.TextResult) and result.text == "ONE TWO"
         assert sentences_decoded(process) == 1
 
 
@@ -182,11 +182,11 @@ def test_a_request_that_comes_before_the_models_are_loaded_is_answered_when_they
     with running(FAKE_LOAD_GATE=str(gate)) as process, ThreadPoolExecutor(1) as pool, process.new_client() as client:
         body = {"text": ["a"], "target_lang": "DE", "source_lang": "EN"}
         headers = {"Authorization": "DeepL-Auth-Key any"}
-        asked = pool.submit(client.post, "/v2/translate", json=body, headers=headers)
+        task = pool.submit(client.post, "/v2/translate", json=body, headers=headers)
         with process.new_client() as other:
             assert other.get("/readyz").status_code == 503
         gate.touch()
-        assert asked.result().json()["translations"][0]["text"] == "A"
+        assert task.result().json()["translations"][0]["text"] == "A"
 
 
 def test_the_requests_of_weblate_are_answered_byte_for_byte(address: str) -> None:
@@ -213,5 +213,5 @@ def test_the_requests_of_weblate_are_answered_byte_for_byte(address: str) -> Non
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     status, _, rest = answer.partition(b"\r\n")
     assert status == b"HTTP/1.1 200 OK"
-    found = json.loads(rest.partition(b"\r\n\r\n")[2])["translations"]
-    assert [one["text"] for one in found] == ["TEST", 'HELLO <x id="12"></x>, <x id="30"></x> &amp; CO']
+    result = json.loads(rest.partition(b"\r\n\r\n")[2])["translations"]
+    assert [item["text"] for item in result] == ["TEST", 'HELLO <x id="12"></x>, <x id="30"></x> &amp; CO']

@@ -45,33 +45,6 @@ async def test_texts_come_back_in_order_with_the_language_of_each(client: httpx.
     assert response.headers["x-trace-id"] == response.headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {"json": {"text": ["a & b", "c"], "target_lang": "de"}},
-        {"data": {"text": ["a & b", "c"], "target_lang": "de"}},
-        {"data": {"text": ["a & b", "c"], "target_lang": "de"}, "files": {"unused": b""}},
-        {"params": {"text": ["a & b", "c"], "target_lang": "de"}},
-    ],
-    ids=["JSON", "form", "multipart", "query"],
-)
-async def test_every_form_of_a_request_means_the_same(client: httpx.AsyncClient, sent: dict[str, Any]) -> None:
-    assert texts(await ask(client, "POST", "/v2/translate", **sent)) == ["A & B", "C"]
-
-
-async def test_a_request_of_the_sdk_for_node_is_understood(client: httpx.AsyncClient, service: RoteService) -> None:
-    body = (
-        "text=a&text=b&target_lang=de&source_lang=en&show_billed_characters=1&split_sentences=nonewlines"
-        "&preserve_formatting=1&tag_handling=xml&ignore_tags=x,y&outline_detection=0"
-    )
-    headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    assert texts(await ask(client, "POST", "/v2/translate", content=body, headers=headers)) == ["A", "B"]
-    (call,) = service.calls
-    assert (call["source"], call["target"], call["texts"]) == ("en", "de", ["a", "b"])
-    assert (call["options"].format, call["options"].ignore_tags) == ("xml", ("x", "y"))
-    assert service.waits == [True]
-
-
 async def test_a_single_string_is_a_text(client: httpx.AsyncClient) -> None:
     assert texts(await translate(client, text="one")) == ["ONE"]
 
@@ -90,8 +63,8 @@ async def test_unknown_fields_and_null_are_ignored(client: httpx.AsyncClient, se
 
 async def test_names_that_are_accepted_are_repeated(client: httpx.AsyncClient) -> None:
     fields = {"model_type": "prefer_quality_optimized", "tag_handling": "html", "tag_handling_version": "v2"}
-    (found,) = (await translate(client, text="a", **fields)).json()["translations"]
-    assert (found["model_type_used"], found["tag_handling_version"]) == ("quality_optimized", "v2")
+    (result,) = (await translate(client, text="a", **fields)).json()["translations"]
+    assert (result["model_type_used"], result["tag_handling_version"]) == ("quality_optimized", "v2")
 
 
 async def test_elements_to_ignore_need_markup(client: httpx.AsyncClient, service: RoteService) -> None:
@@ -160,10 +133,10 @@ async def test_a_formality_that_the_model_does_not_know_is_refused(
 async def test_a_formality_that_is_only_preferred_is_left_out_where_it_is_unknown(
     client: httpx.AsyncClient, service: RoteService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = service._translation
+    reference = service._translation
 
     def translation(text: str, options: Any) -> Any:
-        return known(text, options) if options.formality is None else UnsupportedFormality("formal", "de", [])
+        return reference(text, options) if options.formality is None else UnsupportedFormality("formal", "de", [])
 
     monkeypatch.setattr(service, "_translation", translation)
     assert texts(await translate(client, text=["a", "b"], formality="prefer_more")) == ["A", "B"]
@@ -270,9 +243,9 @@ async def test_languages_of_large_models_are_named(
 
     monkeypatch.setattr(service, "language_pairs", pairs)
     targets = (await ask(client, "GET", "/v2/languages", params={"type": "target"})).json()
-    assert [one["language"] for one in targets] == ["DE", "NB", "PT-BR", "PT-PT", "ZH-HANS", "ZH-HANT"]
+    assert [target["language"] for target in targets] == ["DE", "NB", "PT-BR", "PT-PT", "ZH-HANS", "ZH-HANT"]
     sources = (await ask(client, "GET", "/v2/languages")).json()
-    assert [one["language"] for one in sources] == ["DE", "EN", "NB", "ZH"]
+    assert [source["language"] for source in sources] == ["DE", "EN", "NB", "ZH"]
     pairs_found = (await ask(client, "GET", "/v2/glossary-language-pairs")).json()["supported_languages"]
     assert {"source_lang": "zh", "target_lang": "nb"} in pairs_found
     assert {"source_lang": "zh", "target_lang": "zh"} not in pairs_found

@@ -49,10 +49,3 @@ def test_the_vendored_files_contain_their_licence() -> None:
     vendored: Path = STATIC / "swagger-ui"
     assert "Apache License" in (vendored / "LICENSE").read_text(encoding="utf-8")
     assert (vendored / "NOTICE").is_file() and (vendored / "swagger-ui-bundle.js.LICENSE.txt").is_file()
-
-
-@pytest.mark.parametrize("path", ["/static/nothing.js", "/static/../limits.py", "/static/%2e%2e/limits.py"])
-async def test_only_assets_are_served_as_assets(path: str) -> None:
-    async with client_of(rote_app(RoteService())) as client:
-        response = await client.get(path)
-    assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")

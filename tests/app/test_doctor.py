@@ -9,9 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
-import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,13 +20,12 @@ import torch
 from app.accounts.store import KeyStore
 from app.commands.diagnosis import decoder, machine, service
 from app.commands.diagnosis.decoder import NativeDecoder, predict_backend
-from app.commands.diagnosis.report import Check, as_json, as_text, can_serve, guarded
+from app.commands.diagnosis.report import Check, guarded
 from app.commands.main import main
 from app.settings import Settings
 from model.artifacts.bundle import read_manifest
 from model.decoding.backend import Backend
 from model.decoding.native import library, packed
-from model.errors import DeviceError
 from tests.app.fakes import FakeTranslator
 from tests.gpus import put_nvidia_smi, with_gpus, without_gpus
 
@@ -225,8 +222,8 @@ def test_a_cache_folder_that_is_not_writable_is_named(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_a_warning_because_it_may_be_the_service_itself() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as drawn:
+        port = drawn.getsockname()[1]
         check = service.check_address(Settings(port=port))
         assert check.state == "warning"
         assert str(port) in check.text
@@ -289,16 +286,6 @@ def test_the_build_of_torch_is_compared_with_the_gpus(
         assert f"{name} (driver {version}" in check.text
 
 
-def test_a_driver_that_does_not_know_compute_capabilities_is_named_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    put_nvidia_smi(monkeypatch, tmp_path, "Tesla K80, 470.57.02, 3.7", knows_capability=False)
-    without_gpus(monkeypatch, "13.0")
-    check = machine.check_gpu("auto")
-    assert "Tesla K80 (driver 470.57.02)" in check.text
-    assert "release 580" in (check.advice or "")
-
-
 def test_gpus_are_shown_with_driver_compute_capability_and_free_memory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -312,59 +299,6 @@ def test_gpus_are_shown_with_driver_compute_capability_and_free_memory(
     ]
     assert check.details["driver"] == [{"name": "GPU 0", "driver": "580.65.06", "capability": "8.9"}]
     assert "not used" in machine.check_gpu("cpu").text
-
-
-def test_a_gpu_without_machine_code_is_a_warning_for_auto_and_a_problem_if_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    with_gpus(monkeypatch, (7, 0))
-    check = machine.check_gpu("auto")
-    assert check.state == "warning"
-    assert "machine code" in check.text
-    assert check.advice == "Take a GPU of compute capability 7.5 or higher; the model runs on the CPU."
-    assert machine.check_gpu("cuda").state == "problem"
-
-
-def test_of_several_gpus_the_one_that_is_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    with_gpus(monkeypatch, (7, 0), (8, 6))
-    check = machine.check_gpu("auto")
-    assert check.state == "ok"
-    assert check.text.endswith("cuda:1 is used: torch can use GPU 1 (compute capability 8.6)")
-
-
-def test_an_int8_bundle_on_a_gpu_is_no_problem_and_its_precision_there_is_named(
-    toy_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_gpus(monkeypatch, (8, 9))
-    int8 = replace(read_manifest(toy_bundle), precision="int8")
-    path = tmp_path / "int8.pt"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("bundle/extra/manifest.json", int8.to_json())
-    for device in ("auto", "cuda"):
-        (bundle,), check = service.check_bundles(Settings(model=str(path), device=device), True)
-        assert check.state == "ok"
-        assert "int8, served in float16" in check.text
-        assert bundle.expanded_to == "float16"
-
-
-def test_the_advice_about_a_device_that_is_missing_fits_the_setting(
-    toy_bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_gpus(monkeypatch, "13.0")
-    _, check = service.check_bundles(Settings(model=str(toy_bundle), device="cuda"), True)
-    assert check.state == "problem"
-    assert "VERSO_DEVICE=auto" in (check.advice or "")
-    monkeypatch.setattr("model.artifacts.bundle.int8_is_supported", lambda: False)
-    monkeypatch.setattr("model.artifacts.bundle.check_device", refuse_int8)
-    _, check = service.check_bundles(Settings(model=str(toy_bundle), device="auto"), True)
-    assert check.state == "problem"
-    assert "VERSO_DEVICE=auto" not in (check.advice or "")
-
-
-def refuse_int8(device: str, precision: str) -> torch.device:
-    raise DeviceError("This build of torch cannot keep int8 weights.")
 
 
 class OnGpu(FakeTranslator):
@@ -446,25 +380,6 @@ def test_features_of_the_processor_are_read_from_its_flags(
     assert {name for name, there in features.items() if not there} == lacks
 
 
-def test_a_system_that_reports_no_features_is_no_problem(tmp_path: Path) -> None:
-    assert machine.check_processor(tmp_path / "missing").state == "ok"
-
-
-def test_more_threads_than_available_is_a_warning() -> None:
-    assert machine.check_threads(None).state == "ok"
-    check = machine.check_threads(1024)
-    assert check.state == "warning"
-    assert "VERSO_THREADS is 1024" in (check.advice or "")
-
-
-def test_low_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "available" in machine.check_memory().text
-    monkeypatch.setattr(machine, "available_bytes", lambda device, proc: 100_000_000)
-    check = machine.check_memory()
-    assert check.state == "warning"
-    assert check.text.startswith("100 MB available")
-
-
 def test_torch_that_cannot_be_imported_is_a_problem_and_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     from app.commands import doctor as command
 
@@ -523,41 +438,6 @@ def test_the_back_end_is_predicted_as_the_translator_chooses_it(toy_bundle: Path
         )
         chosen = Translator.load(toy_bundle, native=enabled).backend
         assert (predicted.choice.name, predicted.choice.reason) == (chosen.name, chosen.reason)
-
-
-def test_nothing_is_advised_about_a_processor_that_lacks_what_the_decoder_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lacks = library.Availability(reason="the processor has no AVX2 with FMA", is_the_processor=True)
-    monkeypatch.setattr(library, "find_library", lambda: lacks)
-    monkeypatch.setattr(decoder, "build_library", lambda: Path("/lib/decoder.so"))
-    found = decoder.native_decoder()
-    assert found == NativeDecoder(reason="the processor has no AVX2 with FMA, which the compiled decoder needs")
-    assert decoder.check_native(found, enabled=True).state == "ok"
-
-
-def test_a_decoder_that_is_missing_is_a_warning_only_if_something_can_be_done() -> None:
-    assert decoder.check_native(FOUND, True).state == "ok"
-    assert decoder.check_native(NO_COMPILER, True).state == "warning"
-    assert decoder.check_native(NO_COMPILER, False).state == "ok"
-    assert decoder.check_native(OTHER_PROCESSOR, True).state == "ok"
-
-
-def test_the_report_has_columns_and_advice_below_them() -> None:
-    checks = [
-        Check("python", "ok", "3.11"),
-        Check("gpu", "warning", "none, " + "and so on " * 12, "Install one."),
-        Check("model", "problem", "first\nsecond"),
-    ]
-    text = as_text(checks, 80)
-    lines = text.splitlines()
-    assert lines[0] == "ok       python  3.11"
-    assert max(map(len, lines)) <= 80
-    assert [line for line in lines if "->" in line] == ["                 -> Install one."]
-    assert lines[-2:] == ["problem  model   first", "                 second"]
-    assert not can_serve(checks)
-    assert can_serve(checks[:2])
-    assert json.loads(as_json(checks, "1.0"))["can_serve"] is False
 
 
 def test_a_check_that_raises_does_not_stop_the_others() -> None:

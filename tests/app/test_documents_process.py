@@ -21,8 +21,8 @@ PARAGRAPHS = [f"number {number} of many." for number in range(60)]
 
 
 def status_of(client: httpx.Client, id: str) -> dict[str, object]:
-    found: dict[str, object] = client.get(f"/documents/{id}").json()
-    return found
+    body: dict[str, object] = client.get(f"/documents/{id}").json()
+    return body
 
 
 def num_stored(folder: Path) -> int:
@@ -35,12 +35,12 @@ def test_a_killed_process_goes_on_where_it_was_and_computes_no_stored_result_aga
     data = {"VERSO_DATA_DIR": str(tmp_path), "VERSO_CACHE_BYTES": "0"}
     with running(**data, FAKE_STEP_S="0.02") as process, process.new_client() as client:
         process.wait_until_ready()
-        sent = client.post(
+        response = client.post(
             "/documents",
             files={"file": ("a.txt", "\n\n".join(PARAGRAPHS))},
             data={"source": "en", "target": "de", "decoding": "greedy"},
         )
-        id = sent.json()["id"]
+        id = response.json()["id"]
         until(lambda: status_of(client, id)["sentences"]["done"], lambda: "a finished sentence")  # type: ignore[index]
         process.popen.kill()
         process.wait()
@@ -80,8 +80,8 @@ def test_a_service_answers_while_hostile_files_are_read(tmp_path: Path) -> None:
 
         def send(name: str) -> tuple[int, str]:
             fields = {"source": "en", "target": "de"}
-            sent = client.post("/documents", files={"file": (name, hostile[name])}, data=fields, timeout=300)
-            return sent.status_code, sent.json().get("code", "")
+            response = client.post("/documents", files={"file": (name, hostile[name])}, data=fields, timeout=300)
+            return response.status_code, response.json().get("code", "")
 
         with ThreadPoolExecutor() as pool:
             answers = [pool.submit(send, name) for name in hostile]
@@ -93,7 +93,7 @@ def test_a_service_answers_while_hostile_files_are_read(tmp_path: Path) -> None:
                 time.sleep(0.02)
         refusals = {"document_refused", "document_too_complex"}
         assert all(status == 202 or (status == 422 and code in refusals) for status, code in map(_result, answers))
-        assert slowest_s < 5  # the loop was held for minutes
+        assert slowest_s < 5  # the loop was blocked for minutes
         assert process.popen.poll() is None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.engine import Dropped, Engine
+from app.engine.engine import Dropped
 from app.engine.scheduler import Admission, Scheduler
 from app.errors import InferenceFailed, QueueFull
 from model.decoding.options import DecodingOptions
@@ -19,12 +19,7 @@ from model.errors import DecodingError, EmptySource
 from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
 from tests.app.observed import is_stopping
-from tests.waiting import until
-
-
-def holds_nothing(engine: Engine) -> bool:
-    """Whether the engine keeps no finished sentence or call."""
-    return engine.is_idle
+from tests.waiting import Gate, until
 
 
 def test_sentences_of_several_callers_decode_together() -> None:
@@ -74,7 +69,7 @@ def test_two_models_decode_concurrently_each_its_own_sentences() -> None:
         first.step_gate.set()
         assert text_of(other.take(1)[0]) == "second", "it is shorter and waits for no other sentence"
         assert text_of(inbox.take(1)[0]) == "first" * 10
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert (counted(engine, "finished"), counted(engine, "finished", "second")) == (1, 1)
     assert (first.log.joins, second.log.joins) == ([1], [1])
     assert max(first.log.steps + second.log.steps) == 1
@@ -102,36 +97,27 @@ def test_a_model_that_fails_does_not_affect_the_others() -> None:
         until(lambda: good.log.joins == [2])
         engine.ask([ids("boom"), ids("innocent")], GREEDY, other.deliver, bad)
         good.step_gate.set()
-        found = other.take(2)
-        assert isinstance(found[0], InferenceFailed)
-        assert text_of(found[1]) == "innocent", "it is decoded again, with its own model"
+        outcomes = other.take(2)
+        assert isinstance(outcomes[0], InferenceFailed)
+        assert text_of(outcomes[1]) == "innocent", "it is decoded again, with its own model"
         inbox.take(2)
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
     assert (good.log.joins, bad.log.joins) == ([2], [2, 1, 1])
 
 
-def test_outputs_begin_with_the_forced_tokens_of_their_model() -> None:
-    translator = FakeTranslator()
-    inbox = Inbox()
-    with engine_of(translator) as engine:
-        engine.ask([ids("a")], GREEDY, inbox.deliver)
-        inbox.take(1)
-    assert translator.log.forced_ids == [(9,)]
-
-
 def test_the_engine_releases_a_model_that_is_no_longer_used() -> None:
-    kept, gone = FakeTranslator(), held_translator()
+    stored, removed = FakeTranslator(), held_translator()
     inbox = Inbox()
-    with engine_of(kept) as engine:
-        (left,) = engine.ask([ids("left" * 20)], GREEDY, inbox.deliver, gone)
-        assert gone.stepping.wait(PATIENCE_S)
-        seen = weakref.ref(gone)
-        engine.withdraw({left.key})
-        gone.step_gate.set()
-        del gone, left
+    with engine_of(stored) as engine:
+        (remaining,) = engine.ask([ids("left" * 20)], GREEDY, inbox.deliver, removed)
+        assert removed.stepping.wait(PATIENCE_S)
+        observed = weakref.ref(removed)
+        engine.withdraw({remaining.key})
+        removed.step_gate.set()
+        del removed, remaining
         engine.call(lambda: gc.collect(), lambda outcome: inbox.deliver(1, outcome))
         inbox.take(1)
-        assert seen() is None
+        assert observed() is None
 
 
 def test_a_cancelled_sentence_is_not_decoded() -> None:
@@ -157,34 +143,20 @@ def test_a_cancelled_sentence_is_not_decoded() -> None:
 def test_withdrawing_a_finished_sentence_changes_nothing() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
-        done = engine.ask([ids("x")], GREEDY, inbox.deliver)
+        finished = engine.ask([ids("x")], GREEDY, inbox.deliver)
         inbox.take(1)
         until(lambda: engine.is_idle)
-        engine.withdraw({done[0].key, 12345})
+        engine.withdraw({finished[0].key, 12345})
         assert engine.is_idle
-
-
-def test_a_sentence_that_breaks_the_model_fails_alone() -> None:
-    translator = FakeTranslator()
-    inbox = Inbox()
-    with engine_of(translator) as engine:
-        engine.ask([ids("good"), ids("boom"), ids("fine")], GREEDY, inbox.deliver)
-        found = inbox.take(3)
-        assert text_of(found[0]) == "good"
-        assert isinstance(found[1], InferenceFailed)
-        assert text_of(found[2]) == "fine"
-        until(lambda: engine.is_idle)
-        engine.ask([ids("again")], GREEDY, inbox.deliver)
-        assert text_of(inbox.take(1)[0]) == "again"
 
 
 def test_a_sentence_without_a_hypothesis_fails_alone() -> None:
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         engine.ask([ids("nan"), ids("fine")], GREEDY, inbox.deliver)
-        found = inbox.take(2)
-        assert isinstance(found[0], DecodingError)
-        assert text_of(found[1]) == "fine"
+        outcomes = inbox.take(2)
+        assert isinstance(outcomes[0], DecodingError)
+        assert text_of(outcomes[1]) == "fine"
 
 
 def test_calls_run_on_the_engine_thread_between_steps() -> None:
@@ -208,9 +180,9 @@ def test_errors_of_calls_are_translated() -> None:
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: fail(EmptySource()), lambda outcome: calls.deliver(0, outcome))
         engine.call(lambda: fail(RuntimeError("secret")), lambda outcome: calls.deliver(1, outcome))
-        found = calls.take(2)
-    assert isinstance(found[0], EmptySource)
-    assert isinstance(found[1], InferenceFailed)
+        outcomes = calls.take(2)
+    assert isinstance(outcomes[0], EmptySource)
+    assert isinstance(outcomes[1], InferenceFailed)
 
 
 def test_a_full_queue_refuses_requests() -> None:
@@ -258,24 +230,12 @@ def test_a_cohort_that_cannot_be_created_fails_only_its_sentences(monkeypatch: p
         assert text_of(inbox.take(1)[0]) == "c"
 
 
-class Gate:
-    """A point that a thread reaches and passes once it is opened."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.open = threading.Event()
-
-    def pass_through(self) -> None:
-        self.reached.set()
-        assert self.open.wait(PATIENCE_S)
-
-
 def test_a_sentence_starts_at_once_when_the_model_is_idle() -> None:
     translator = FakeTranslator()
     inbox = Inbox()
     with engine_of(translator) as engine:
         for turn in range(3):
-            until(lambda: holds_nothing(engine))
+            until(lambda: engine.is_idle)
             engine.ask([ids("alone")], GREEDY, inbox.deliver)
             assert text_of(inbox.take(1)[0]) == "alone"
             assert translator.log.joins == [1] * (turn + 1)
@@ -295,23 +255,9 @@ def test_a_sentence_cancelled_while_its_cohort_is_created_is_not_decoded(monkeyp
         assert gate.reached.wait(PATIENCE_S)
         engine.withdraw({leaving.key})
         gate.open.set()
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert (counted(engine, "cancelled"), counted(engine, "finished")) == (1, 0)
     assert translator.log.joins == []
-    assert inbox.is_empty
-
-
-def test_withdrawing_twice_counts_once() -> None:
-    translator = held_translator()
-    inbox = Inbox()
-    with engine_of(translator) as engine:
-        keys = {sentence.key for sentence in engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)}
-        until(lambda: translator.log.joins == [2])
-        engine.withdraw(keys)
-        engine.withdraw(keys, expired=True)
-        translator.step_gate.set()
-        until(lambda: holds_nothing(engine))
-        assert (counted(engine, "cancelled"), counted(engine, "expired")) == (2, 0)
     assert inbox.is_empty
 
 
@@ -328,12 +274,12 @@ def test_a_cancelled_sentence_gets_no_failure_of_its_cohort(monkeypatch: pytest.
 
     monkeypatch.setattr(FakeCohort, "step", fail_once)
     with engine_of(translator) as engine:
-        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        remaining, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
         assert gate.reached.wait(PATIENCE_S)
-        engine.withdraw({left.key})
+        engine.withdraw({remaining.key})
         gate.open.set()
         assert text_of(inbox.take(1)[1]) == "stays"
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert [counted(engine, outcome) for outcome in ("cancelled", "failed", "finished")] == [1, 0, 1]
     assert inbox.is_empty
     assert translator.log.joins == [2, 1], "only the sentence that was not cancelled is decoded again"
@@ -348,14 +294,14 @@ def test_a_cohort_that_fails_to_remove_a_sentence_still_answers_the_others(monke
 
     monkeypatch.setattr(FakeCohort, "leave", no_memory)
     with engine_of(translator) as engine:
-        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
+        remaining, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
         until(lambda: translator.log.joins == [2])
-        engine.withdraw({left.key})
+        engine.withdraw({remaining.key})
         translator.step_gate.set()
         assert text_of(inbox.take(1)[1]) == "stays"
         engine.ask([ids("next")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "next"
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
     assert inbox.is_empty
 
 
@@ -370,7 +316,7 @@ def test_a_callback_that_raises_does_not_affect_others() -> None:
         engine.call(lambda: 1, broken)
         engine.ask([ids("fine")], GREEDY, inbox.deliver)
         assert text_of(inbox.take(1)[0]) == "fine"
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
 
 
 def test_the_message_of_an_unexpected_error_is_not_shown() -> None:
@@ -395,7 +341,7 @@ def test_a_sentence_that_breaks_the_model_does_not_fail_the_running_ones() -> No
         translator.step_gate.set()
         assert isinstance(late.take(1)[0], InferenceFailed)
         assert {index: text_of(outcome) for index, outcome in early.take(2).items()} == {0: "early", 1: "bird"}
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
         assert (counted(engine, "failed"), counted(engine, "finished")) == (1, 2)
 
 
@@ -429,17 +375,17 @@ def test_a_target_length_beyond_the_model_does_not_block_others() -> None:
 
 def test_a_call_cancelled_while_it_waits_is_not_made() -> None:
     calls, gate = Inbox(), Gate()
-    made: list[str] = []
+    outputs: list[str] = []
     with engine_of(FakeTranslator()) as engine:
         engine.call(lambda: gate.pass_through(), lambda outcome: calls.deliver(0, outcome))
         assert gate.reached.wait(PATIENCE_S)
-        given_up = engine.call(lambda: made.append("x"), lambda outcome: calls.deliver(1, outcome))
-        engine.call(lambda: made.append("y"), lambda outcome: calls.deliver(2, outcome))
+        given_up = engine.call(lambda: outputs.append("x"), lambda outcome: calls.deliver(1, outcome))
+        engine.call(lambda: outputs.append("y"), lambda outcome: calls.deliver(2, outcome))
         engine.withdraw({given_up})
         gate.open.set()
         assert set(calls.take(2)) == {0, 2}
-        until(lambda: holds_nothing(engine))
-    assert made == ["y"]
+        until(lambda: engine.is_idle)
+    assert outputs == ["y"]
     assert calls.is_empty
 
 
@@ -452,7 +398,7 @@ def test_nothing_is_delivered_for_a_call_cancelled_while_it_runs() -> None:
         gate.open.set()
         engine.call(lambda: "next", lambda outcome: calls.deliver(1, outcome))
         assert calls.take(1) == {1: "next"}
-        until(lambda: holds_nothing(engine))
+        until(lambda: engine.is_idle)
     assert calls.is_empty
 
 
@@ -469,35 +415,6 @@ def test_more_calls_than_may_wait_are_refused_if_they_may_be(monkeypatch: pytest
         engine.call(lambda: 4, lambda outcome: calls.deliver(4, outcome))
         gate.open.set()
         assert set(calls.take(4)) == {0, 1, 2, 4}
-
-
-def test_an_engine_that_never_started_drops_waiting_sentences_when_stopped() -> None:
-    inbox = Inbox()
-    engine = FakeEngine(FakeTranslator())
-    engine.ask([ids("early")], GREEDY, inbox.deliver)
-    engine.stop(PATIENCE_S)
-    engine.stop(PATIENCE_S)
-    assert isinstance(inbox.take(1)[0], Dropped)
-    assert inbox.is_empty
-
-
-def test_stopping_delivers_nothing_for_cancelled_sentences() -> None:
-    inbox, gate = Inbox(), Gate()
-    with engine_of(FakeTranslator()) as engine:
-        engine.call(lambda: gate.pass_through(), lambda outcome: None)
-        assert gate.reached.wait(PATIENCE_S)
-        left, _ = engine.ask([ids("left"), ids("stays")], GREEDY, inbox.deliver)
-        engine.withdraw({left.key})
-        stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
-        stopper.start()
-        until(lambda: is_stopping(engine))
-        gate.open.set()
-        stopper.join(PATIENCE_S)
-        assert not stopper.is_alive()
-        assert isinstance(inbox.take(1)[1], Dropped)
-        assert inbox.is_empty
-        assert counted(engine, "cancelled") == 2
-        assert engine.metrics.registry.get_sample_value("verso_running_sentences") == 0
 
 
 def test_if_the_thread_dies_waiting_callers_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -524,7 +441,7 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
     num_clients, num_requests = 4, 25
     delivered: list[queue.Queue[tuple[int, int]]] = [queue.Queue() for _ in range(num_clients)]
     submitted: list[dict[tuple[int, int], int]] = [{} for _ in range(num_clients)]
-    left: list[set[int]] = [set() for _ in range(num_clients)]
+    remaining: list[set[int]] = [set() for _ in range(num_clients)]
 
     def client(number: int, engine: FakeEngine) -> None:
         rng = random.Random(number)
@@ -536,27 +453,27 @@ def test_every_sentence_gets_one_outcome_while_requests_arrive_fail_and_are_canc
                 delivered[number].put((request, index))
 
             sentences = engine.ask([ids(text) for text in texts], options, deliver)
-            submitted[number].update({(request, index): one.key for index, one in enumerate(sentences)})
+            submitted[number].update({(request, index): item.key for index, item in enumerate(sentences)})
             if rng.random() < 0.4:
-                keys = {one.key for one in sentences}
+                keys = {sentence.key for sentence in sentences}
                 engine.withdraw(keys)
-                left[number] |= keys
+                remaining[number] |= keys
 
     with engine_of(translator, max_waiting=10_000, max_rows=6) as engine:
         clients = [threading.Thread(target=client, args=(number, engine)) for number in range(num_clients)]
-        for one in clients:
-            one.start()
-        for one in clients:
-            one.join(PATIENCE_S)
-            assert not one.is_alive()
-        until(lambda: engine.num_waiting == 0 and holds_nothing(engine))
+        for item in clients:
+            item.start()
+        for item in clients:
+            item.join(PATIENCE_S)
+            assert not item.is_alive()
+        until(lambda: engine.num_waiting == 0 and engine.is_idle)
         outcomes = {kind: counted(engine, kind) for kind in ("finished", "failed", "cancelled", "expired")}
     num_delivered = 0
     for number in range(num_clients):
         answers = [delivered[number].get_nowait() for _ in range(delivered[number].qsize())]
         assert len(set(answers)) == len(answers), "delivered twice"
         unanswered = submitted[number].keys() - set(answers)
-        assert {submitted[number][index] for index in unanswered} <= left[number], "lost"
+        assert {submitted[number][index] for index in unanswered} <= remaining[number], "lost"
         num_delivered += len(answers)
     assert sum(outcomes.values()) == sum(map(len, submitted))
     assert outcomes["finished"] + outcomes["failed"] == num_delivered

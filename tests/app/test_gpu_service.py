@@ -83,7 +83,7 @@ async def check(client: httpx.AsyncClient, seed: int, number: int = 1, **options
     request = {"text": list(texts), "source": "en", "target": "de", **options}
     response = await client.post("/translate", json=request)
     assert response.status_code == 200, response.text
-    assert [one["text"] for one in response.json()["translations"]] == list(texts.values())
+    assert [translation["text"] for translation in response.json()["translations"]] == list(texts.values())
 
 
 async def metric(client: httpx.AsyncClient, name: str) -> float:
@@ -95,11 +95,11 @@ async def metric(client: httpx.AsyncClient, name: str) -> float:
 async def test_models_are_loaded_and_unloaded_while_others_are_asked(toy_bundle: Path) -> None:
     async with serving(toy_bundle) as (client, service):
         await check(client, 0)
-        done = asyncio.Event()
+        event = asyncio.Event()
 
         async def ask(first: int) -> int:
             seed = first
-            while not done.is_set():
+            while not event.is_set():
                 await check(client, seed, decoding="greedy")
                 seed += 10
             return seed
@@ -107,7 +107,7 @@ async def test_models_are_loaded_and_unloaded_while_others_are_asked(toy_bundle:
         asking = [asyncio.create_task(ask(number)) for number in range(2)]
         await service.load_model("second", None)
         await service.unload_model("toy")
-        done.set()
+        event.set()
         assert min(await asyncio.gather(*asking)) >= 10, "they were asked meanwhile"
         await check(client, 1)
         assert [model.name for model in service.models] == ["second"]

@@ -46,7 +46,7 @@ class Request:
         await self.ended()
         head, body = self.wire.sent
         assert head["status"] == 200, body
-        return [found["text"] for found in json.loads(body["body"])["translations"]]
+        return [translation["text"] for translation in json.loads(body["body"])["translations"]]
 
 
 @asynccontextmanager

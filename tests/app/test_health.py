@@ -96,5 +96,5 @@ async def test_what_cannot_be_stopped_does_not_keep_the_rest_from_stopping(
     with pytest.raises(RuntimeError, match="a bug"):
         await start_and_stop()
     assert app.state.service.state == "stopped"
-    left = {one.name for one in set(threading.enumerate()) - before}
-    assert not {name for name in left if name.startswith(("verso-", "accounts"))}
+    remaining = {item.name for item in set(threading.enumerate()) - before}
+    assert not {name for name in remaining if name.startswith(("verso-", "accounts"))}

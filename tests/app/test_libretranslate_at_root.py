@@ -10,9 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from app.main import create_app
-from app.settings import Settings
-from tests.app.fakes import FakeBundles
 from tests.app.serving import RoteService, client_of, rote_app
 from tests.app.test_middleware import PATIENCE_S, Wire, body_message, post_scope
 
@@ -68,11 +65,11 @@ async def test_a_body_with_q_or_that_is_not_json_is_libretranslates(arguments: d
     ],
 )
 async def test_other_bodies_are_native_errors_included(arguments: dict[str, Any], status: int) -> None:
-    found = await ask("POST", "/translate", **arguments)
+    result = await ask("POST", "/translate", **arguments)
     async with client_of(rote_app(RoteService(), max_body_bytes=1_000)) as client:
         native = await client.post("/translate", **arguments)
-    assert (found.status_code, found.content) == (status, native.content)
-    assert found.headers["content-type"] == native.headers["content-type"]
+    assert (result.status_code, result.content) == (status, native.content)
+    assert result.headers["content-type"] == native.headers["content-type"]
 
 
 @pytest.mark.parametrize(
@@ -133,15 +130,6 @@ async def test_log_and_metrics_name_the_route_that_answered(caplog: pytest.LogCa
     assert 'verso_requests_total{method="POST",route="/libretranslate/translate",status="200"} 1.0' in metrics
 
 
-async def test_a_body_in_many_messages_is_read_whole() -> None:
-    app = rote_app(RoteService(), compat="libretranslate")
-    body = json.dumps(ONE).encode()
-    parts = [{"type": "http.request", "body": body[at : at + 5], "more_body": True} for at in range(0, len(body), 5)]
-    wire = Wire(*parts, {"type": "http.request", "body": b"", "more_body": False})
-    await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), PATIENCE_S)
-    assert json.loads(wire.sent[1]["body"]) == {"translatedText": "A"}
-
-
 async def test_a_body_without_end_is_read_up_to_the_bound() -> None:
     app = rote_app(RoteService(), compat="libretranslate", max_body_bytes=1_000)
     wire = Wire(*({"type": "http.request", "body": b"x" * 400, "more_body": True} for _ in range(4)))
@@ -169,15 +157,6 @@ async def test_a_client_that_leaves_within_its_body_starts_nothing() -> None:
     wire.hang_up()
     await asyncio.wait_for(app(post_scope(app, "/translate"), wire.receive, wire.send), PATIENCE_S)
     assert (service.calls, wire.sent) == ([], [])
-
-
-def test_the_middleware_is_there_only_if_it_is_asked_for() -> None:
-    def names(**settings: Any) -> list[str]:
-        app = create_app(Settings(**settings), FakeBundles())
-        return [one.cls.__name__ for one in app.user_middleware]  # type: ignore[attr-defined]
-
-    assert "LibreTranslateAtRoot" not in names()
-    assert [name for name in names(compat="libretranslate") if name != "LibreTranslateAtRoot"] == names()
 
 
 def test_the_document_describes_both_protocols_of_the_shared_path() -> None:

@@ -49,18 +49,18 @@ async def test_a_file_is_translated_and_can_be_downloaded(name: str, content: st
     async with running() as (_, client):
         response = await send(client, name, content.encode(), api_key="")
         assert list(response.json()) == ["translatedFileUrl"]
-        found = await client.get(response.json()["translatedFileUrl"])
-    assert found.content.decode() == expected
+        actual = await client.get(response.json()["translatedFileUrl"])
+    assert actual.content.decode() == expected
     shown = httpx.URL(f"http://a/{name.rpartition('/')[2]}").raw_path.decode().lstrip("/").replace("&", "%26")
-    assert found.headers["content-disposition"] == f"attachment; filename*=UTF-8''{shown}"
+    assert actual.headers["content-disposition"] == f"attachment; filename*=UTF-8''{shown}"
 
 
 @pytest.mark.parametrize("source", ["auto", "EN"])
 async def test_the_language_of_a_file_may_be_detected(source: str) -> None:
     async with running() as (_, client):
         response = await send(client, content=b"Good morning, how are you all doing today?", source=source)
-        found = await client.get(response.json()["translatedFileUrl"])
-    assert found.text == "GOOD MORNING, HOW ARE YOU ALL DOING TODAY?"
+        result = await client.get(response.json()["translatedFileUrl"])
+    assert result.text == "GOOD MORNING, HOW ARE YOU ALL DOING TODAY?"
 
 
 async def test_settings_list_the_files_that_are_translated() -> None:
@@ -164,15 +164,15 @@ async def test_the_address_is_that_of_the_service_as_the_client_sees_it(root_pat
     async with listening(
         fake_app(compat="libretranslate", root_path=root_path, allowed_hosts="translate.example")
     ) as port:
-        (sent,) = await exchange(port, request("POST", f"{root_path}/translate_file", *head, body=body))
-        url = json.loads(sent.body)["translatedFileUrl"]
+        (received,) = await exchange(port, request("POST", f"{root_path}/translate_file", *head, body=body))
+        url = json.loads(received.body)["translatedFileUrl"]
         start = f"http://translate.example:5000{root_path}"
         assert url.startswith(f"{start}/libretranslate/download_file/")
         assert url.endswith(".a%20b.txt")
         path = url.removeprefix("http://translate.example:5000")
         at_root = path.replace("/libretranslate", "")
-        found = await exchange(port, *(request("GET", one, "Host: translate.example") for one in (path, at_root)))
-    assert [answer.body for answer in found] == [b"HI"] * 2
+        answers = await exchange(port, *(request("GET", item, "Host: translate.example") for item in (path, at_root)))
+    assert [answer.body for answer in answers] == [b"HI"] * 2
 
 
 def check_error(response: httpx.Response, status: int, message: str) -> None:

@@ -41,14 +41,14 @@ async def test_details_are_in_characters_of_the_document() -> None:
     document = "<p>one &amp; <b>z</b>wo {x}</p>"
     async with serving() as client:
         response = await post(client, document, return_alignment=True, return_confidence=True)
-    (found,) = response.json()["translations"]
-    assert found["text"] == "<p>ONE &amp; <b>Z</b>WO {x}</p>"
-    links = [(document[slice(*link["source"])], found["text"][slice(*link["target"])]) for link in found["alignment"]]
+    (result,) = response.json()["translations"]
+    assert result["text"] == "<p>ONE &amp; <b>Z</b>WO {x}</p>"
+    links = [(document[slice(*link["source"])], result["text"][slice(*link["target"])]) for link in result["alignment"]]
     assert [pair for pair in links if pair[0].strip()][:5] == [
         ("o", "O"), ("n", "N"), ("e", "E"), ("&amp;", "&amp;"), ("z", "Z"),
     ]  # fmt: skip
-    assert [document[slice(*span)] for span in found["confidence"]["uncovered"]] == ["z</b>wo"]
-    assert found["integrity"]["spans"] == [
+    assert [document[slice(*span)] for span in result["confidence"]["uncovered"]] == ["z</b>wo"]
+    assert result["integrity"]["spans"] == [
         {"source": [24, 27], "target": [24, 27], "restored": True},
     ]
 
@@ -56,8 +56,10 @@ async def test_details_are_in_characters_of_the_document() -> None:
 async def test_alternatives_are_aligned_as_the_best_translation_is() -> None:
     async with serving() as client:
         response = await post(client, "<p>one <b>two</b> {x} three</p>", decoding="beam", num_hypotheses=2)
-    (found,) = response.json()["translations"]
-    assert [other["text"] for other in found["alternatives"]] == [found["text"]] == ["<p>ONE <b>TWO</b> {x} THREE</p>"]
+    (result,) = response.json()["translations"]
+    assert (
+        [other["text"] for other in result["alternatives"]] == [result["text"]] == ["<p>ONE <b>TWO</b> {x} THREE</p>"]
+    )
 
 
 @pytest.mark.slow
@@ -91,7 +93,7 @@ ENTITIES = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "lol"}">' for 
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "output"),
     [
         ("<a><b>one</a>", "line 1, column"),
         ("<a>one", "line 1, column"),
@@ -103,12 +105,12 @@ ENTITIES = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "lol"}">' for 
     ],
     ids=["mismatched", "unclosed", "ampersand", "billion laughs", "external", "parameter", "levels"],
 )
-async def test_xml_that_cannot_be_read_is_refused_with_its_position(document: str, said: str) -> None:
+async def test_xml_that_cannot_be_read_is_refused_with_its_position(document: str, output: str) -> None:
     async with serving() as client:
         response = await post(client, document, "xml")
         assert response.status_code == 422
         assert response.json()["code"] == "invalid_markup"
-        assert said in response.json()["detail"]
+        assert output in response.json()["detail"]
         # In a list the others are answered.
         several = await client.post(
             "/translate", json={"text": [document, "<a>b</a>"], "source": "en", "target": "de", "format": "xml"}
@@ -119,11 +121,11 @@ async def test_xml_that_cannot_be_read_is_refused_with_its_position(document: st
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "said"), [("\\ud800", 400, "surrogate"), ("\\u0000", 422, "NUL character at 3")]
+    ("text", "status", "output"), [("\\ud800", 400, "surrogate"), ("\\u0000", 422, "NUL character at 3")]
 )
-async def test_what_is_no_text_is_refused_before_anything_is_parsed(text: str, status: int, said: str) -> None:
+async def test_what_is_no_text_is_refused_before_anything_is_parsed(text: str, status: int, output: str) -> None:
     body = b'{"text": "<p>%s</p>", "source": "en", "target": "de", "format": "html"}' % text.encode()
     async with serving() as client:
         response = await client.post("/translate", content=body, headers={"content-type": "application/json"})
     assert response.status_code == status
-    assert said in response.text
+    assert output in response.text

@@ -159,40 +159,13 @@ async def test_cancelling_a_request_cancels_its_work() -> None:
     assert service.cancelled.is_set()
 
 
-async def test_no_task_outlives_its_request() -> None:
-    app = rote_app(RoteService())
-    before = asyncio.all_tasks()
-    wire = Wire(body_message({"text": "a"}))
-    await app(post_scope(app, "/translate"), wire.receive, wire.send)
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() == before
-
-
-async def test_a_request_that_is_answered_at_once_starts_no_task() -> None:
-    app, loop = rote_app(RoteService()), asyncio.get_running_loop()
-    started: list[Any] = []
-
-    def note(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-        started.append(work)
-        return asyncio.Task(work, loop=loop, **options)
-
-    loop.set_task_factory(note)
-    try:
-        wire = Wire(body_message({"text": "a"}))
-        await app(post_scope(app, "/translate"), wire.receive, wire.send)
-        await asyncio.sleep(0)
-    finally:
-        loop.set_task_factory(None)
-    assert (wire.sent[0]["status"], started) == (200, [])
-
-
 @pytest.mark.parametrize("also", [{"dependencies": [Depends(lambda: None)]}, {}])
 def test_a_json_route_with_what_would_not_be_done_cannot_be_declared(also: dict[str, Any]) -> None:
     router = APIRouter(route_class=json_route())
 
-    async def route(request: Request, asked: LoadRequest, number: int = 1) -> None: ...
+    async def route(request: Request, query: LoadRequest, number: int = 1) -> None: ...
 
-    async def with_dependency(request: Request, asked: LoadRequest) -> None: ...
+    async def with_dependency(request: Request, query: LoadRequest) -> None: ...
 
     with pytest.raises(TypeError, match="guards"):
         router.post("/somewhere", **also)(with_dependency if also else route)

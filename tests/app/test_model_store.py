@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from app.errors import (
     BundleNotFound,
     BundleRefused,
     DetectedPairNotServed,
+    LanguageNotDetected,
     ModelAlreadyLoaded,
     NotReady,
     UnknownModel,
@@ -31,19 +31,19 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from model.artifacts.manifest import Manifest
 from model.errors import ArtifactError, DeviceError, EmptySource, UnsupportedPair
+from model.translation.options import TranslationOptions
 from tests.app.fakes import (
     BUDGET,
     MANIFEST,
-    SHAPED,
     FakeBundles,
     FakeTranslator,
     WordDetector,
     held_translator,
     manifest_of,
 )
-from tests.app.observed import ObservedService, is_stopping, num_waiting_calls
-from tests.app.test_service import PATIENCE_S, Gate, ask, look, run, service_with, texts_of
-from tests.waiting import eventually
+from tests.app.observed import ObservedService
+from tests.app.services import PATIENCE_S, ask, service_with, texts_of
+from tests.waiting import Gate, eventually
 
 
 def french() -> FakeTranslator:
@@ -87,38 +87,18 @@ async def test_one_request_may_need_several_models() -> None:
         assert (sum(first.log.joins), sum(second.log.joins)) == (1, 1)
 
 
-async def test_texts_that_need_no_model_name_no_model() -> None:
+async def test_attention_detects_the_language_too() -> None:
     async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-        outcome = await ask(service, " ", "the end", source="auto", target="en", return_alignment=True)
-        assert texts_of(outcome) == [" ", "the end"]
+        request = TranslationRequest(["der Hund"], "auto", "en", TranslationOptions(decoding="greedy"))
+        outcome = await service.attention(request)
         assert outcome.model == "fake"
-        assert outcome.num_source_tokens == 0
-        (blank, english) = outcome.results
-        assert not isinstance(blank, Exception) and not isinstance(english, Exception)
-        assert (blank.source, english.source, english.target) == ("zxx", "en", "en")
-        assert (blank.alignment, english.alignment) == ((), ())
-
-
-def test_attention_detects_the_language_too() -> None:
-    async def test() -> None:
-        async with service_with(FakeBundles(FakeTranslator()), WordDetector()) as service:
-            request = TranslationRequest(["der Hund"], "auto", "en", options())
-            outcome = await service.attention(request)
-            assert outcome.model == "fake"
-            assert outcome.detected == Detection("de", 0.9, ("de",))
-            for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
-                with pytest.raises(error):
-                    await service.attention(replace(request, texts=[text]))
-            for text in ("12", "слово"):
-                with pytest.raises(Exception, match="cannot be detected"):
-                    await service.attention(replace(request, texts=[text]))
-
-    def options() -> Any:
-        from model.translation.options import TranslationOptions
-
-        return TranslationOptions(decoding="greedy")
-
-    run(test)
+        assert outcome.detected == Detection("de", 0.9, ("de",))
+        for text, error in (("the end", DetectedPairNotServed), (" ", EmptySource)):
+            with pytest.raises(error):
+                await service.attention(replace(request, texts=[text]))
+        for text in ("12", "слово"):
+            with pytest.raises(LanguageNotDetected):
+                await service.attention(replace(request, texts=[text]))
 
 
 async def test_a_loaded_model_serves_after_its_warm_up() -> None:
@@ -212,22 +192,6 @@ async def test_an_error_of_a_warm_up_on_the_engines_thread_refuses_the_bundle() 
         assert texts_of(await ask(service, "next")) == ["NEXT"]
 
 
-async def test_translations_continue_while_a_model_is_loaded() -> None:
-    gate = Gate()
-
-    def slow() -> FakeTranslator:
-        gate.pass_through()
-        assert threading.current_thread().name == "verso-loader"
-        return french()
-
-    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": slow})) as service:
-        loading = asyncio.create_task(service.load_model("french.pt", None))
-        await eventually(gate.reached.is_set)
-        assert texts_of(await ask(service, "meanwhile")) == ["MEANWHILE"]
-        gate.open.set()
-        assert (await loading).name == "french"
-
-
 async def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
     gate, running = Gate(), []
 
@@ -252,38 +216,25 @@ async def test_loads_run_one_after_another_and_a_name_is_loaded_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "raised", "said"),
+    ("error", "raised", "output"),
     [
         (ArtifactError("It is damaged."), BundleRefused, "It is damaged."),
         (DeviceError("An int8 bundle runs on the CPU only."), BundleRefused, "CPU only"),
         (RuntimeError("secret path"), BundleRefused, "the log has the reason"),
     ],
 )
-async def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception], said: str) -> None:
+async def test_a_bad_bundle_changes_nothing(error: Exception, raised: type[Exception], output: str) -> None:
     def fail() -> FakeTranslator:
         raise error
 
     async with service_with(FakeBundles(FakeTranslator(), files={"bad.pt": fail})) as service:
-        with pytest.raises(raised, match=said) as refused:
+        with pytest.raises(raised, match=output) as refused:
             await service.load_model("bad.pt", None)
         assert "secret" not in str(refused.value)
         with pytest.raises(BundleNotFound):
             await service.load_model("none.pt", None)
         assert [model.name for model in service.models] == ["fake"]
         assert texts_of(await ask(service, "fine")) == ["FINE"]
-
-
-async def test_a_model_that_fails_its_warm_up_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = french()
-
-    def fail(widths: Any) -> None:
-        raise RuntimeError("a tensor of the wrong shape")
-
-    monkeypatch.setattr(broken, "warm_up", fail)
-    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": broken})) as service:
-        with pytest.raises(BundleRefused):
-            await service.load_model("french.pt", None)
-        assert [model.name for model in service.models] == ["fake"]
 
 
 async def test_a_load_finishes_even_if_the_caller_is_cancelled() -> None:
@@ -341,32 +292,17 @@ async def test_requests_that_exceed_the_drain_timeout_are_cancelled_with_the_rea
         assert record.fields["requests_given_up"] is True  # type: ignore[attr-defined]
 
 
-async def test_unloading_waits_for_attention_too() -> None:
-    gate = Gate()
-    async with service_with(FakeBundles(FakeTranslator())) as service:
-        service.engine.call(gate.pass_through, lambda outcome: None)
-        await eventually(gate.reached.is_set)
-        looking = asyncio.create_task(look(service, "two words"))
-        await eventually(lambda: num_waiting_calls(service.engine))
-        unloading = asyncio.create_task(service.unload_model("fake"))
-        await eventually(lambda: not service.models)
-        assert not unloading.done()
-        gate.open.set()
-        assert (await looking).translation == "TWO WORDS"
-        await unloading
-
-
 async def test_the_memory_of_a_model_is_released() -> None:
     going: list[FakeTranslator] = [french()]
-    seen = weakref.ref(going[0])
+    observed = weakref.ref(going[0])
     bundles = FakeBundles(FakeTranslator(), files={"french.pt": lambda: going.pop()})
     async with service_with(bundles) as service:
         await service.load_model("french.pt", None)
         await ask(service, "a text", source="fr", target="en")
-        assert seen() is not None
+        assert observed() is not None
         await service.unload_model("french")
         gc.collect()
-        assert seen() is None
+        assert observed() is None
 
 
 async def test_a_service_without_models_is_not_ready_until_one_is_loaded() -> None:
@@ -389,12 +325,12 @@ async def test_a_request_whose_models_are_unloaded_during_detection_is_refused()
             return super().detect(texts, languages)
 
     async with service_with(FakeBundles(FakeTranslator()), SlowDetector()) as service:
-        asked = asyncio.create_task(ask(service, "der", source="auto", target="en"))
+        task = asyncio.create_task(ask(service, "der", source="auto", target="en"))
         await eventually(gate.reached.is_set)
         await service.unload_model("fake")
         gate.open.set()
         with pytest.raises(NotReady, match="No model is loaded"):
-            await asked
+            await task
 
 
 async def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:
@@ -415,70 +351,3 @@ async def test_nothing_is_loaded_or_unloaded_during_start_or_shutdown() -> None:
     with pytest.raises(NotReady, match="shutting down"):
         await service.load_model("french.pt", None)
     await service.stop()
-
-
-async def test_an_unload_interrupted_by_shutdown_is_refused() -> None:
-    going = held_translator()
-    async with service_with(FakeBundles(going)) as service:
-        running = asyncio.create_task(ask(service, "running"))
-        await eventually(going.stepping.is_set)
-        unloading = asyncio.create_task(service.unload_model("fake"))
-        await eventually(lambda: not service.models)
-        stopping = asyncio.create_task(service.stop())
-        await eventually(lambda: is_stopping(service.engine))
-        going.step_gate.set()
-        await stopping
-        for task in (running, unloading):
-            with pytest.raises(NotReady, match="has stopped"):
-                await task
-
-
-async def test_pairs_that_are_never_used_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    second = FakeTranslator(manifest=manifest_of("second", "en-de", "fr-en"))
-    with caplog.at_level(logging.INFO, logger="app.models"):
-        async with service_with(FakeBundles(FakeTranslator(), second)):
-            pass
-    (record,) = [record for record in caplog.records if "never used" in record.message]
-    assert record.fields == {"model": "second", "pairs": "en-de"}  # type: ignore[attr-defined]
-
-
-async def test_loading_a_model_does_not_change_the_number_of_threads() -> None:
-    import torch
-
-    def one_thread() -> FakeTranslator:
-        torch.set_num_threads(1)
-        return french()
-
-    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": one_thread}), threads=2) as service:
-        counted: queue.Queue[Any] = queue.Queue()
-        service.engine.call(torch.get_num_threads, counted.put)
-        before = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
-        await service.load_model("french.pt", None)
-        service.engine.call(torch.get_num_threads, counted.put)
-        after = await asyncio.to_thread(counted.get, timeout=PATIENCE_S)
-        assert (before, after) == (2, 2)
-
-
-async def test_cached_results_of_a_model_are_removed_when_it_is_unloaded() -> None:
-    async with service_with(FakeBundles(FakeTranslator(), files={"french.pt": french}), WordDetector()) as service:
-        for _ in range(2):
-            model = await service.load_model("french.pt", None)
-            await ask(service, "x", source="fr", target="en")
-            await ask(service, "x", source="fr", target="en")
-            assert isinstance(model.translator, FakeTranslator)
-            assert sum(model.translator.log.joins) == 1
-            assert gauge(service, "verso_cache_entries") == 1
-            del model
-            await service.unload_model("french")
-            assert gauge(service, "verso_cache_entries") == 0
-
-
-async def test_a_model_loaded_later_may_lower_the_tokens_that_decode_at_once() -> None:
-    shaped = FakeTranslator(manifest=SHAPED)
-    wide = replace(SHAPED, name="wide", pairs=(("fr", "en"),), architecture={**SHAPED.architecture, "d_model": 6400})
-    bundles = FakeBundles(shaped, files={"wide.pt": FakeTranslator(manifest=wide)})
-    async with service_with(bundles, max_batch_tokens=None) as service:
-        before = service.engine.budget
-        await service.load_model("wide.pt", None)
-        assert service.engine.budget.max_tokens < before.max_tokens / 10
-        assert service.engine.budget.max_rows == before.max_rows

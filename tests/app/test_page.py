@@ -53,10 +53,11 @@ async def test_files_of_the_page_are_compressed_and_always_checked_for_a_newer_v
     assert again.status_code == 304
 
 
-@pytest.mark.parametrize("path", ["/page/nothing.js", "/page/../routes/page.py", "/page/%2e%2e/routes/page.py"])
-async def test_only_files_of_the_page_are_served_as_such(path: str) -> None:
+@pytest.mark.parametrize("name", ["nothing.js", "../limits.py", "%2e%2e/routes/page.py"])
+@pytest.mark.parametrize("folder", ["page", "static"])
+async def test_only_files_of_the_pages_are_served_as_such(folder: str, name: str) -> None:
     async with client_of(rote_app(RoteService())) as client:
-        response = await client.get(path)
+        response = await client.get(f"/{folder}/{name}")
     assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
 
 

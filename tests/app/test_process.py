@@ -73,7 +73,7 @@ def test_a_second_signal_ends_the_process_at_once_and_quietly(is_busy: bool, tmp
         if is_busy:
             process.wait_until_ready()
             request = {"text": "one two three", "source": "en", "target": "de"}
-            asked = pool.submit(client.post, "/translate", json=request)
+            task = pool.submit(client.post, "/translate", json=request)
             until((tmp_path / "reached").exists, lambda: "a running sentence")
         else:
             assert client.get("/readyz").status_code == 503
@@ -82,7 +82,7 @@ def test_a_second_signal_ends_the_process_at_once_and_quietly(is_busy: bool, tmp
         process.popen.send_signal(signal.SIGTERM)
         assert process.wait() == 0
         if is_busy:
-            assert isinstance(asked.exception(PATIENCE_S), httpx.TransportError)
+            assert isinstance(task.exception(PATIENCE_S), httpx.TransportError)
         errors = [line for line in process.lines if "Traceback" in line or '"level": "error"' in line]
         assert errors == []
 
@@ -177,8 +177,8 @@ def test_an_invalid_setting_ends_the_start_with_one_line_that_names_it(failed_st
 
 
 def test_a_port_in_use_ends_the_start_with_one_line_that_names_it(failed_start: FailedStart) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as drawn:
+        port = str(drawn.getsockname()[1])
         (line,) = failed_start(VERSO_HOST="127.0.0.1", VERSO_PORT=port).splitlines()
     assert port in line and "VERSO_PORT" in line
 
@@ -186,19 +186,19 @@ def test_a_port_in_use_ends_the_start_with_one_line_that_names_it(failed_start: 
 def test_help_lists_every_setting_with_default_and_description(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         serve.main(["--help"])
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     for name, setting in Settings.model_fields.items():
-        assert f"VERSO_{name.upper()} (default: " in said
+        assert f"VERSO_{name.upper()} (default: " in output
         assert setting.description is not None
-        assert " ".join(setting.description.split()) in said
+        assert " ".join(setting.description.split()) in output
 
 
 def test_the_openmp_wait_policy_is_set_before_torch_is_imported() -> None:
     code = "import sys, model; assert 'torch' not in sys.modules; import os; print(os.environ['GOMP_SPINCOUNT'])"
     clean = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
-    for environment, said in ((clean, "1000"), ({**clean, "GOMP_SPINCOUNT": "5"}, "5")):
+    for environment, output in ((clean, "1000"), ({**clean, "GOMP_SPINCOUNT": "5"}, "5")):
         command = [sys.executable, "-c", code]
         run = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
-        assert run.stdout.strip() == said
+        assert run.stdout.strip() == output

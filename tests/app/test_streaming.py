@@ -6,8 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import pytest
@@ -16,7 +15,7 @@ from starlette.types import Message
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.fakes import BUDGET, MANIFEST, FakeBundles, FakeTranslator, held_translator
+from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
 from tests.app.serving import client_of
 from tests.app.test_middleware import Wire, post_scope
 
@@ -52,19 +51,21 @@ async def test_each_sentence_comes_with_its_place_then_its_text_and_the_end() ->
     text = "One two. Three!\n\n  Four?"
     async with serving(FakeTranslator()) as (_, client):
         events = await events_of(client, text, "", "five", return_alignment=True)
-        whole = (await client.post("/translate", json=body_of(text, "", "five", return_alignment=True))).json()
+        body = (await client.post("/translate", json=body_of(text, "", "five", return_alignment=True))).json()
     sentences = [event for event in events if event["event"] == "sentence"]
     assert [
-        (one["sentence"], text[slice(*one["source"])], one["translation"]) for one in sentences if one["text"] == 0
+        (sentence["sentence"], text[slice(*sentence["source"])], sentence["translation"])
+        for sentence in sentences
+        if sentence["text"] == 0
     ] == [
         (0, "One two.", "ONE TWO."),
         (1, "Three!", "THREE!"),
         (2, "Four?", "FOUR?"),
     ]
     translations = {event["text"]: event["translation"] for event in events if event["event"] == "translation"}
-    assert [translations[number] for number in range(3)] == whole["translations"]
+    assert [translations[number] for number in range(3)] == body["translations"]
     assert events[-1]["event"] == "done"
-    assert (events[-1]["usage"], events[-1]["model"]) == (whole["usage"], whole["model"])
+    assert (events[-1]["usage"], events[-1]["model"]) == (body["usage"], body["model"])
     places = [(event["event"], event.get("text")) for event in events]
     assert places.index(("translation", 0)) > places.index(("sentence", 0)), "a text is finished after its sentences"
 
@@ -73,13 +74,13 @@ async def test_sentences_joined_with_what_stands_between_them_are_the_translatio
     text = "One {x} two.\n- Three %s!  Four?\n"
     async with serving(FakeTranslator()) as (_, client):
         events = await events_of(client, text)
-    joined, done = "", 0
+    merged, finished = "", 0
     for event in events:
         if event["event"] == "sentence":
-            joined += text[done : event["source"][0]] + event["translation"]
-            done = event["source"][1]
+            merged += text[finished : event["source"][0]] + event["translation"]
+            finished = event["source"][1]
     (translation,) = [event["translation"] for event in events if event["event"] == "translation"]
-    assert joined + text[done:] == translation["text"] and "{x}" in joined
+    assert merged + text[finished:] == translation["text"] and "{x}" in merged
 
 
 async def test_server_sent_events_have_names_and_data() -> None:
@@ -138,7 +139,7 @@ async def test_a_full_queue_refuses_a_stream_before_it_begins() -> None:
 
 
 class _HoldingWire(Wire):
-    """Holds the model from the first sentence on."""
+    """Stops the model after the first sentence."""
 
     def __init__(self, translator: FakeTranslator, *messages: Message) -> None:
         super().__init__(*messages)
@@ -179,28 +180,30 @@ async def test_an_error_in_the_midst_ends_the_stream_with_an_event(monkeypatch: 
         client,
     ):
         translator.step_gate.clear()
-        asked = asyncio.create_task(events_of(client, "", "One."))
+        task = asyncio.create_task(events_of(client, "", "One."))
         while not translator.log.joins:
             await asyncio.sleep(0.002)
         loop = asyncio.get_running_loop()
         now = loop.time
         monkeypatch.setattr(loop, "time", lambda: now() + 11.0)
         with pytest.raises(AssertionError, match="504"):
-            await asked
+            await task
 
 
 async def test_a_document_is_streamed_by_sentence_and_comes_as_a_whole() -> None:
     document = "<p>One <b>two</b>. Three &amp; four.</p><p>Five.</p>"
     async with serving(FakeTranslator()) as (_, client):
         events = await events_of(client, document, format="html")
-    sentences = [(document[slice(*one["source"])], one["translation"]) for one in events if one["event"] == "sentence"]
+    sentences = [
+        (document[slice(*item["source"])], item["translation"]) for item in events if item["event"] == "sentence"
+    ]
     assert sentences == [("One <b>two</b>.", "ONE TWO."), ("Three &amp; four.", "THREE & FOUR."), ("Five.", "FIVE.")]
-    (whole,) = [event["translation"]["text"] for event in events if event["event"] == "translation"]
-    assert whole == "<p>ONE <b>TWO</b>. THREE &amp; FOUR.</p><p>FIVE.</p>"
+    (full,) = [event["translation"]["text"] for event in events if event["event"] == "translation"]
+    assert full == "<p>ONE <b>TWO</b>. THREE &amp; FOUR.</p><p>FIVE.</p>"
 
 
 class _SlowWire(Wire):
-    """A client that takes the first sentence only when it is told to."""
+    """A client that reads the first sentence only once ``reads`` is set."""
 
     def __init__(self, *messages: Message) -> None:
         super().__init__(*messages)
@@ -230,10 +233,10 @@ async def test_a_stream_whose_deadline_passes_while_its_client_reads_slowly_ends
         wire = _SlowWire({"type": "http.request", "body": json.dumps(body).encode()})
         scope = post_scope(app, "/translate")
         scope["headers"] += [(b"accept", b"application/x-ndjson")]
-        # The second sentence is held until the deadline.
-        joined = len(translator.log.joins)
+        # The second sentence waits until the deadline.
+        merged = len(translator.log.joins)
         answering = asyncio.create_task(app(scope, wire.receive, wire.send))
-        while len(translator.log.joins) < joined + 1:
+        while len(translator.log.joins) < merged + 1:
             await asyncio.sleep(0.001)
         await wire.has_sentence.wait()
         translator.step_gate.clear()
@@ -248,7 +251,7 @@ async def test_a_stream_whose_deadline_passes_while_its_client_reads_slowly_ends
         assert wire.sent[-1] == {"type": "http.response.body", "body": b""}
         assert [event["event"] for event in wire.events] == ["sentence", "error"]
         assert (wire.events[-1]["code"], wire.events[-1]["status"]) == ("deadline_exceeded", 504)
-        (line,) = [one for one in caplog.records if getattr(one, "fields", {}).get("route") == "/translate"]
+        (line,) = [record for record in caplog.records if getattr(record, "fields", {}).get("route") == "/translate"]
         assert getattr(line, "fields", {})["code"] == "deadline_exceeded"
         translator.step_gate.set()
 
@@ -288,25 +291,8 @@ async def test_a_stream_that_is_given_up_by_draining_while_its_client_reads_slow
         assert not await app.state.service.drain(0.01)
         wire.reads.set()
         await answering
-        assert [(one["event"], one.get("code")) for one in wire.events] == [("sentence", None), ("error", "not_ready")]
+        assert [(event["event"], event.get("code")) for event in wire.events] == [
+            ("sentence", None),
+            ("error", "not_ready"),
+        ]
         translator.step_gate.set()
-
-
-@pytest.mark.parametrize("second", ["fails", "never ends"])
-async def test_a_second_decoding_that_does_not_end_well_leaves_the_streamed_first_answer(
-    second: Literal["fails", "never ends"], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    translator = FakeTranslator(0.001, replace(MANIFEST, retry_loops=True))
-    translator.second = second
-    async with serving(translator, deadline_s=10.0) as (_, client):
-        asked = asyncio.create_task(events_of(client, "A loop. Two."))
-        if second == "never ends":
-            while sum(translator.log.joins) < 3:
-                await asyncio.sleep(0.002)
-            loop = asyncio.get_running_loop()
-            now = loop.time
-            monkeypatch.setattr(loop, "time", lambda: now() + 6.0)
-        events = await asked
-    (translation,) = [event["translation"] for event in events if event["event"] == "translation"]
-    assert translation["text"] == "A LOOP. A LOOP. A LOOP. A LOOP. TWO."
-    assert [event["event"] for event in events] == ["sentence", "sentence", "translation", "done"]

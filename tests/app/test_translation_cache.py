@@ -45,15 +45,6 @@ def test_a_cached_result_is_returned_unchanged() -> None:
     assert len(cache) == 1
 
 
-def test_changing_a_returned_result_does_not_change_the_cache() -> None:
-    cache = TranslationCache(10_000)
-    cache.put(key(1), ANSWER)
-    found = cache.get(key(1))
-    assert found is not None
-    found.token_ids.append(9)
-    assert cache.get(key(1)) == ANSWER
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -112,14 +103,6 @@ def test_the_least_recently_used_entries_are_evicted() -> None:
     assert cache.num_bytes <= 3 * 600
 
 
-def test_a_result_stored_twice_is_counted_once() -> None:
-    cache = TranslationCache(10_000)
-    cache.put(key(1), ANSWER)
-    before = cache.num_bytes
-    cache.put(key(1), ANSWER)
-    assert (len(cache), cache.num_bytes) == (1, before)
-
-
 def test_results_larger_than_the_cache_are_not_kept_and_a_cache_of_size_0_keeps_nothing() -> None:
     cache = TranslationCache(2_000)
     cache.put(key(1), ANSWER)
@@ -133,18 +116,10 @@ def test_results_larger_than_the_cache_are_not_kept_and_a_cache_of_size_0_keeps_
 def test_answers_with_their_search_are_not_kept() -> None:
     cache = TranslationCache(10_000)
     search = ((Candidate(1, 0, 7, -0.25, kept=True, finished=True),),)
-    found = Hypothesis([7], None, "length", search=search)
-    asked = key(1, options=replace(OPTIONS, return_search=True))
-    cache.put(asked, found)
-    assert (len(cache), cache.get(asked)) == (0, None)
-
-
-def test_a_prefix_counts_as_memory() -> None:
-    cache = TranslationCache(10_000)
-    cache.put(key(1), ANSWER)
-    without = cache.num_bytes
-    cache.put(key(1, prefix_ids=(5,) * 100), ANSWER)
-    assert cache.num_bytes - 2 * without >= 100 * 8
+    hypothesis = Hypothesis([7], None, "length", search=search)
+    request = key(1, options=replace(OPTIONS, return_search=True))
+    cache.put(request, hypothesis)
+    assert (len(cache), cache.get(request)) == (0, None)
 
 
 def test_forgetting_a_bundle_removes_only_its_results() -> None:
@@ -169,10 +144,10 @@ def test_the_counted_memory_is_close_to_the_allocated_memory() -> None:
             options = DecodingOptions(beam_size=4 + number % 3)  # a separate object for each request, as in the service
             cache.put(key(*range(number, number + 25), options=options), Hypothesis([5] * 25, -1.0, "stop"))
             number += 1
-        taken, _ = tracemalloc.get_traced_memory()
+        drawn, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0.7 < taken / cache.num_bytes < 1.1, f"{taken / len(cache):.0f} bytes an entry"
+    assert 0.7 < drawn / cache.num_bytes < 1.1, f"{drawn / len(cache):.0f} bytes an entry"
 
 
 def test_the_memory_of_alternatives_counts() -> None:
@@ -182,7 +157,7 @@ def test_the_memory_of_alternatives_counts() -> None:
         return cache.num_bytes
 
     other = Hypothesis([8] * 100, -0.75, "stop")
-    alone, one, two = num_bytes(), num_bytes(other), num_bytes(other, other)
-    assert one - alone >= len(other.token_ids) * 4
-    assert two - one == one - alone
-    assert num_bytes(replace(other, alternatives=(other,))) > one
+    alone, first, two = num_bytes(), num_bytes(other), num_bytes(other, other)
+    assert first - alone >= len(other.token_ids) * 4
+    assert two - first == first - alone
+    assert num_bytes(replace(other, alternatives=(other,))) > first

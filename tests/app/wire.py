@@ -66,12 +66,12 @@ async def exchange(port: int, *requests: bytes) -> list[Answer]:
     async with asyncio.timeout(PATIENCE_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
-            found = []
+            results = []
             for request in requests:
                 writer.write(request)
                 await writer.drain()
-                found.append(await _answer(reader))
-            return found
+                results.append(await _answer(reader))
+            return results
         finally:
             writer.close()
             await writer.wait_closed()

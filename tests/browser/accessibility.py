@@ -59,14 +59,14 @@ def violations(page: Page) -> list[str]:
     """
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(_axe())
-    found: list[dict[str, Any]] = page.evaluate(RUN, LEVELS)
-    return [f"{one['id']}: {one['help']}: {one['target']}: {' '.join(one['why'].split())}" for one in found]
+    result: list[dict[str, Any]] = page.evaluate(RUN, LEVELS)
+    return [f"{item['id']}: {item['help']}: {item['target']}: {' '.join(item['why'].split())}" for item in result]
 
 
-def assert_accessible(page: Page, where: str) -> None:
+def assert_accessible(page: Page, path: str) -> None:
     """Fail if the page violates WCAG as it is now; ``where`` says in which state it is."""
-    found = violations(page)
-    assert not found, f"{where}: " + "\n".join(found)
+    result = violations(page)
+    assert not result, f"{path}: " + "\n".join(result)
 
 
 def tab_stops(page: Page) -> list[str]:

@@ -109,11 +109,11 @@ class Watch:
 
     def unexpected(self) -> list[str]:
         """The problems that no pattern matches."""
-        return [problem for problem in self.problems if not any(one.search(problem) for one in self._expected)]
+        return [problem for problem in self.problems if not any(item.search(problem) for item in self._expected)]
 
     def attach(self, context: BrowserContext) -> None:
         """Watch all pages of a context."""
-        context.expose_function("reportViolation", lambda said: self.problems.append(f"policy: {said}"))
+        context.expose_function("reportViolation", lambda output: self.problems.append(f"policy: {output}"))
         context.add_init_script(REPORT_VIOLATIONS)
         context.on("console", self._console)
         context.on("weberror", self._exception)

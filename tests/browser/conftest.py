@@ -48,8 +48,8 @@ def watch(service: Server) -> Watch:
 @pytest.fixture
 def page(browser: Browser, watch: Watch) -> Iterator[Page]:
     """An empty page in a new profile; whatever the page must not do fails the test."""
-    with watched_page(browser, watch) as opened:
-        yield opened
+    with watched_page(browser, watch) as opening:
+        yield opening
     assert not watch.unexpected(), "\n".join(watch.unexpected())
 
 

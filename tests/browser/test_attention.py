@@ -22,14 +22,6 @@ LONG = f"I bought {', '.join(['a new book'] * 22)}."
 MARKUP = "I bought <img src=x onerror=alert(1)> a book."
 SVG = "{http://www.w3.org/2000/svg}"
 
-PIXEL = """(canvas, [row, column]) => {
-  const copy = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  copy.drawImage(canvas, -column, -row);
-  return [...copy.getImageData(0, 0, 1, 1).data.slice(0, 3)];
-}"""
-COLOUR = """async ([weight, dark]) =>
-  (await import("/page/colours.js")).colourOf(Math.round(weight * 255) / 255, dark)"""
-
 
 def opened(page: Page, text: str = SENTENCE) -> Locator:
     """The view with the weights of the first sentence of a text."""
@@ -156,28 +148,6 @@ def test_arrow_keys_move_through_the_grid_and_choose(page: Page) -> None:
     expect(view.locator("#map-title")).to_have_text("Cross attention, layer 0, head 3")
 
 
-def test_maps_have_the_colours_of_the_theme_and_can_be_stretched(page: Page, service: Server) -> None:
-    weights = np.array(answered(service)["encoder"]["weights"])[0, 0]
-    place = [int(index) for index in np.unravel_index(weights.argmax(), weights.shape)]
-    view = opened(page)
-    view.get_by_label("Encoder", exact=True).check()
-    choose(view, "layer 0, head 0")
-    small = view.locator("[role=gridcell][aria-selected=true] canvas")
-    large = view.locator(".heat-cells canvas")
-
-    def expect_colour(weight: float, *, dark: bool) -> None:
-        colour = page.evaluate(COLOUR, [weight, dark])
-        assert small.evaluate(PIXEL, place) == large.evaluate(PIXEL, place) == colour
-
-    largest = float(weights.max())
-    expect_colour(largest, dark=False)
-    page.get_by_role("button", name="Dark theme").click()
-    expect_colour(largest, dark=True)
-    view.get_by_label("Scale the colours").check()
-    expect_colour(1.0, dark=True)
-    expect(view.locator(".scale-legend")).to_contain_text(f"{largest:.3f}".rstrip("0"))
-
-
 def weights_of(view: Locator, label: str) -> list[float]:
     """The numbers of the tokens that a step shows."""
     return [float(text) for text in view.get_by_label(label).locator("li:visible .chip-weight").all_inner_texts()]
@@ -246,7 +216,7 @@ def test_the_search_is_a_tree_of_what_was_kept_and_on_demand_of_what_was_dropped
     expect(nodes).to_have_count(len(candidates))
     shown = view.locator(".beam-box").evaluate_all("(nodes) => nodes.map((node) => node.getAttribute('aria-label'))")
     sums = sorted(
-        float(found.replace("−", "-")) for label in shown for found in re.findall(r"(−?[\d.]+) log-probability", label)
+        float(match.replace("−", "-")) for label in shown for match in re.findall(r"(−?[\d.]+) log-probability", label)
     )
     np.testing.assert_allclose(sums, sorted(candidate["log_prob"] for candidate in candidates), atol=6e-3)
     best = view.locator(".beam-box.best.finished")

@@ -128,14 +128,14 @@ def test_a_file_that_the_service_has_deleted_says_so(page: Page, watch: Watch) -
 def test_a_file_is_asked_about_only_while_it_is_translated_and_the_view_is_shown(page: Page) -> None:
     page.clock.install()
     open_view(page)
-    asked: list[str] = []
-    held: list[Route] = []
+    calls: list[str] = []
+    gate: list[Route] = []
     status = {"status": "running"}
 
     def answer(route: Route) -> None:
-        asked.append(route.request.url)
+        calls.append(route.request.url)
         if status["status"] == "held":
-            held.append(route)
+            gate.append(route)
         else:
             fulfill(route)
 
@@ -158,9 +158,9 @@ def test_a_file_is_asked_about_only_while_it_is_translated_and_the_view_is_shown
     for _ in range(10):
         with page.expect_response("**/documents/1"):
             page.clock.run_for(4000)
-    num_asked = len(asked)
+    num_asked = len(calls)
     page.clock.run_for(2000)
-    assert len(asked) == num_asked
+    assert len(calls) == num_asked
 
     # The view is left amid a question.
     status["status"] = "held"
@@ -170,15 +170,15 @@ def test_a_file_is_asked_about_only_while_it_is_translated_and_the_view_is_shown
     shown(page, "attention")
     status["status"] = "running"
     with page.expect_response("**/documents/1"):
-        fulfill(held[0])
-    num_asked = len(asked)
+        fulfill(gate[0])
+    num_asked = len(calls)
     page.clock.run_for(60_000)
-    assert len(asked) == num_asked
+    assert len(calls) == num_asked
 
     status["status"] = "done"
     page.get_by_role("link", name="Translate", exact=True).click()
     page.clock.run_for(1000)
     expect(files(page)).to_contain_text("Translated")
-    num_asked = len(asked)
+    num_asked = len(calls)
     page.clock.run_for(60_000)
-    assert len(asked) == num_asked
+    assert len(calls) == num_asked

@@ -93,7 +93,7 @@ def percent(share: float) -> str:
 def sure(answered: dict[str, Any]) -> dict[str, float]:
     """The probability of each word of a translation."""
     words = answered["confidence"]["words"]
-    return {answered["text"][slice(*one["target"])].strip(".,!?"): one["probability"] for one in words}
+    return {answered["text"][slice(*word["target"])].strip(".,!?"): word["probability"] for word in words}
 
 
 def linked(answered: dict[str, Any], text: str = BOOK) -> dict[tuple[str, str], float]:
@@ -124,10 +124,10 @@ def test_a_word_of_the_translation_lights_up_its_counterparts_by_weight(
     page: Page, screenshot: Callable[[str], None]
 ) -> None:
     look_into(page)
-    found = answer(page, BOOK)
+    translation = answer(page, BOOK)
     word(page, "Buch").hover()
     expect(tip(page)).to_have_text(
-        f"{percent(sure(found)['Buch'])} sure. From “book” ({percent(linked(found)['book', 'Buch'])})."
+        f"{percent(sure(translation)['Buch'])} sure. From “book” ({percent(linked(translation)['book', 'Buch'])})."
     )
     assert lit(page) == ["Buch"]
     [book] = marked(page, "lit")
@@ -185,8 +185,8 @@ def test_marks_stay_at_their_words_behind_emoji_in_wrapped_lines_and_when_the_wi
 
 def test_unsure_words_are_underlined_and_say_how_sure_the_model_is(page: Page) -> None:
     look_into(page, CAMERA)
-    found = answer(page, CAMERA)
-    share = {name: percent(probability) for name, probability in sure(found).items()}
+    translation = answer(page, CAMERA)
+    share = {name: percent(probability) for name, probability in sure(translation).items()}
     for name, style, rest in (("derzeit", "wavy", "very unsure."), ("eine", "dotted", "unsure.")):
         word(page, name).hover()
         expect(tip(page)).to_contain_text(f"{share[name]} sure, {rest}")
@@ -197,7 +197,7 @@ def test_unsure_words_are_underlined_and_say_how_sure_the_model_is(page: Page) -
     page.keyboard.press("Escape")
     expect(word(page, "derzeit")).to_be_focused()
     expect(word(page, "derzeit")).to_have_accessible_description(re.compile(f"^{share['derzeit']} sure"))
-    confidence = percent(found["confidence"]["score"])
+    confidence = percent(translation["confidence"]["score"])
     expect(page.get_by_text(f"Confidence in the translation: {confidence}")).to_be_visible()
     expect(page.get_by_role("list", name="Legend")).to_contain_text("unsure under 50 %")
 
@@ -228,10 +228,10 @@ def test_an_alternative_is_compared_with_the_best_and_can_be_taken_and_given_bac
     page.get_by_text("Other translations").click()
     best, second = (page.locator(".alternatives .choice").nth(index) for index in range(2))
     expect(best).to_have_attribute("aria-pressed", "true")
-    found = answer(page, BOOK)
-    expect(best).to_contain_text(f"−{-found['score']:.3f}")
+    translation = answer(page, BOOK)
+    expect(best).to_contain_text(f"−{-translation['score']:.3f}")
     expect(second.locator("ins")).to_have_text("mir")
-    expect(second.locator(".share")).to_have_text(f"−{-found['alternatives'][0]['score']:.3f}")
+    expect(second.locator(".share")).to_have_text(f"−{-translation['alternatives'][0]['score']:.3f}")
     screenshot("inside-alternatives")
     second.focus()
     page.keyboard.press("Enter")

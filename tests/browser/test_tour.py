@@ -27,7 +27,6 @@ SENTENCE = "I bought a new book."
 OTHER = "Where is the station?"
 CHAPTERS = ("subwords", "positions", "head", "heads", "residual", "masks", "output", "beam")
 KINDS = {"encoder": "Encoder self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
-GREEDY = {"decoding": "greedy", "num_hypotheses": 1, "return_search": False}
 ROUNDED = 0.0006
 """Numbers are shown with three decimals."""
 
@@ -55,19 +54,19 @@ def number(text: str) -> float:
     """The number that a text ends with."""
     if text.endswith("−∞"):
         return -math.inf
-    found = re.search(r"(−?)([\d.]+)(?: %)?$", text.strip())
-    assert found, text
-    return float(found[2]) * (-1 if found[1] else 1)
+    match = re.search(r"(−?)([\d.]+)(?: %)?$", text.strip())
+    assert match, text
+    return float(match[2]) * (-1 if match[1] else 1)
 
 
 def rows(article: Locator, caption: str | re.Pattern[str]) -> list[list[str]]:
     """The cells of a table's rows, without the head."""
     table = article.locator("table").filter(has=article.page.locator("caption", has_text=caption))
     expect(table).to_have_count(1)
-    found: list[list[str]] = table.evaluate(
+    result: list[list[str]] = table.evaluate(
         "(e) => [...e.tBodies[0].rows].map((r) => [...r.cells].map((c) => c.textContent))"
     )
-    return found
+    return result
 
 
 def steps_of(service: Server, kind: str, layer: int = 0, head: int = 0, sentence: str = SENTENCE) -> dict[str, Any]:
@@ -75,16 +74,16 @@ def steps_of(service: Server, kind: str, layer: int = 0, head: int = 0, sentence
     body = {"text": sentence, "source": "en", "target": "de", "kinds": [kind], "layers": [layer], "heads": [head]}
     answer = service.client.post("/attention", json=body | {"steps": {"kind": kind, "layer": layer, "head": head}})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    result: dict[str, Any] = answer.json()
+    return result
 
 
 def translation_of(service: Server, **fields: Any) -> dict[str, Any]:
     """The service's translation with its search."""
     beam = {"num_hypotheses": fields.get("beam_size", 4), "return_scores": True, "return_search": True}
     body = {"text": SENTENCE, "source": "en", "target": "de", **beam, **fields}
-    found: dict[str, Any] = service.client.post("/translate", json=body).json()["translations"][0]
-    return found
+    result: dict[str, Any] = service.client.post("/translate", json=body).json()["translations"][0]
+    return result
 
 
 def choose(article: Locator, picker: str, token: int) -> None:
@@ -146,14 +145,14 @@ def test_the_arrow_keys_and_the_pointer_read_numbers_off_a_heat_map(page: Page, 
     canvas.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         canvas.press(key)
-    told = figure.locator("output")
-    expect(told).to_contain_text("▁bought, column 1: ")
-    assert number(told.inner_text()) == pytest.approx(answer["steps"]["input"][2][1], abs=ROUNDED)
+    headers = figure.locator("output")
+    expect(headers).to_contain_text("▁bought, column 1: ")
+    assert number(headers.inner_text()) == pytest.approx(answer["steps"]["input"][2][1], abs=ROUNDED)
     box = canvas.bounding_box()
     assert box
     canvas.hover(position={"x": box["width"] - 4, "y": box["height"] - 4})
-    expect(told).to_contain_text("</s>, column 255: ")
-    assert number(told.inner_text()) == pytest.approx(answer["steps"]["input"][-1][255], abs=ROUNDED)
+    expect(headers).to_contain_text("</s>, column 255: ")
+    assert number(headers.inner_text()) == pytest.approx(answer["steps"]["input"][-1][255], abs=ROUNDED)
 
 
 @pytest.mark.parametrize(("kind", "layer", "head"), [("encoder", 3, 2), ("decoder", 1, 1), ("cross", 1, 3)])
@@ -175,7 +174,7 @@ def test_the_numbers_of_a_head_are_the_models_and_add_up(
     )
     assert q == pytest.approx(steps["query"][query][:4], abs=ROUNDED)
     assert k == pytest.approx(steps["key"][key][:4], abs=ROUNDED)
-    assert products[:4] == pytest.approx([one * other for one, other in zip(q, k, strict=True)], abs=0.01)
+    assert products[:4] == pytest.approx([first * other for first, other in zip(q, k, strict=True)], abs=0.01)
     assert sum(products[:5]) == pytest.approx(products[5], abs=5 * ROUNDED)
 
     *weights, total = rows(article, "Weights of")
@@ -231,12 +230,6 @@ def test_every_head_has_a_picture_and_opens_its_computation(page: Page, service:
     assert chosen == ["cross", "1", "2"]
 
 
-def test_the_way_to_the_explorer_keeps_the_sentence(page: Page) -> None:
-    article = open_chapter(page, "heads")
-    article.get_by_role("link", name="Explore the weights").click()
-    expect(page.locator("nav a[aria-current=page]")).to_have_attribute("href", "#/attention")
-
-
 def test_input_and_output_of_a_sub_layer_add_up_and_the_norm_is_recomputed(page: Page, service: Server) -> None:
     article = open_chapter(page, "residual")
     steps = steps_of(service, "encoder")["steps"]
@@ -280,15 +273,17 @@ def test_the_next_tokens_have_the_probabilities_of_the_search(page: Page, servic
     shown = rows(article, "Candidates for the first token")
     first = search[0]["hypotheses"]
     assert [row[0].removesuffix(" in the answer") for row in shown[:-1]] == [candidate["token"] for candidate in first]
-    assert [number(row[1]) for row in shown[:-1]] == pytest.approx([one["log_prob"] for one in first], abs=ROUNDED)
+    assert [number(row[1]) for row in shown[:-1]] == pytest.approx([item["log_prob"] for item in first], abs=ROUNDED)
     assert number(shown[0][2]) / 100 == pytest.approx(math.exp(first[0]["log_prob"]), abs=ROUNDED)
     assert shown[-1][0] == f"the other {12_000 - len(first)} tokens"
     choose(article, "Token of the answer", 2)
-    second = [one for one in search[2]["hypotheses"] if one["parent"] == search[1]["hypotheses"][0]["id"]]
+    second = [
+        hypothesis for hypothesis in search[2]["hypotheses"] if hypothesis["parent"] == search[1]["hypotheses"][0]["id"]
+    ]
     parent = search[1]["hypotheses"][0]["log_prob"]
     shown = rows(article, "Candidates after")
     assert [number(row[1]) for row in shown[:-1]] == pytest.approx(
-        [one["log_prob"] - parent for one in second], abs=ROUNDED
+        [item["log_prob"] - parent for item in second], abs=ROUNDED
     )
 
 
@@ -298,13 +293,13 @@ def test_the_beam_is_stepped_through_with_the_keyboard(page: Page, service: Serv
     slider = article.get_by_role("slider", name="Step")
     slider.focus()
     fates = set()
-    for step, found in enumerate(search, start=1):
+    for step, result in enumerate(search, start=1):
         shown = rows(article, f"Candidates of step {step},")
-        assert [row[2] for row in shown] == [candidate["token"] for candidate in found["hypotheses"]]
+        assert [row[2] for row in shown] == [candidate["token"] for candidate in result["hypotheses"]]
         assert [number(row[4]) for row in shown] == pytest.approx(
-            [one["log_prob"] for one in found["hypotheses"]], abs=ROUNDED
+            [hypothesis["log_prob"] for hypothesis in result["hypotheses"]], abs=ROUNDED
         )
-        for row, candidate in zip(shown, found["hypotheses"], strict=True):
+        for row, candidate in zip(shown, result["hypotheses"], strict=True):
             assert row[5].startswith(
                 "finished" if candidate["finished"] else "kept" if candidate["kept"] else "dropped"
             )
@@ -323,23 +318,14 @@ def test_the_scores_of_finished_hypotheses_are_those_of_the_service(
     article.get_by_role("combobox", name="Beam size").select_option(str(beam_size))
     article.get_by_role("combobox", name="Length penalty").select_option(length_penalty)
     ready(page)
-    found = translation_of(service, beam_size=beam_size, length_penalty=float(length_penalty))
-    expected = [found, *found["alternatives"]]
+    translation = translation_of(service, beam_size=beam_size, length_penalty=float(length_penalty))
+    expected = [translation, *translation["alternatives"]]
     shown = rows(article, "Finished hypotheses")
-    assert [row[0] for row in shown] == [one["text"] for one in expected]
-    for row, one in zip(shown, expected, strict=True):
-        assert number(row[3]) == pytest.approx(one["score"], abs=ROUNDED)
+    assert [row[0] for row in shown] == [item["text"] for item in expected]
+    for row, item in zip(shown, expected, strict=True):
+        assert number(row[3]) == pytest.approx(item["score"], abs=ROUNDED)
         assert number(row[1]) / int(row[2]) ** float(length_penalty) == pytest.approx(number(row[3]), abs=2 * ROUNDED)
-    expect(article.locator(".answer")).to_have_text(found["text"])
-
-
-def test_the_comparison_with_greedy_search_is_true(page: Page, service: Server) -> None:
-    for sentence in (SENTENCE, "My little brother has forgotten his keys."):
-        article = open_chapter(page, "beam", sentence)
-        beam, greedy = (translation_of(service, text=sentence, **fields) for fields in ({}, GREEDY))
-        same = beam["text"] == greedy["text"]
-        said = "Greedy search finds the same sentence." if same else f"Greedy search writes “{greedy['text']}” instead."
-        expect(article).to_contain_text(said)
+    expect(article.locator(".answer")).to_have_text(translation["text"])
 
 
 def test_the_keyboard_turns_the_pages_and_the_address_names_them(page: Page) -> None:
@@ -355,24 +341,6 @@ def test_the_keyboard_turns_the_pages_and_the_address_names_them(page: Page) -> 
     expect(page.locator("article h2")).to_have_text(re.compile(r"^7\."))
     page.locator("a[rel=prev]").click()
     expect(page.locator("article h2")).to_have_text(re.compile(r"^6\."))
-
-
-def test_pictures_are_painted_anew_in_another_theme(page: Page) -> None:
-    article = open_chapter(page, "heads")
-    pixels = "(canvas) => canvas.toDataURL()"
-    canvas = article.locator("canvas").first
-    light = canvas.evaluate(pixels)
-    page.get_by_role("button", name="Dark theme").click()
-    assert canvas.evaluate(pixels) != light
-
-
-def test_arrow_keys_choose_another_token(page: Page) -> None:
-    article = open_chapter(page, "head")
-    radios = article.get_by_role("group", name="Query").get_by_role("radio")
-    radios.nth(1).focus()
-    page.keyboard.press("ArrowRight")
-    expect(radios.nth(2)).to_be_focused()
-    rows(article, "Weights of ▁bought")
 
 
 def test_without_a_text_the_tour_has_an_example_in_the_language_of_the_model(page: Page) -> None:

@@ -67,8 +67,8 @@ def answer(page: Page, text: str, **fields: Any) -> dict[str, Any]:
     body = {"text": text, "source": "en", "target": "de", "decoding": "beam", "beam_size": 4, "num_hypotheses": 4}
     details = {"return_scores": True, "return_alignment": True, "return_confidence": True}
     response = page.request.post(urljoin(page.url, "/translate"), data={**body, **details, **fields})
-    found: dict[str, Any] = response.json()["translations"][0]
-    return found
+    result: dict[str, Any] = response.json()["translations"][0]
+    return result
 
 
 def change_models(page: Page, change: Callable[[dict[str, Any]], None]) -> None:

@@ -54,13 +54,13 @@ class Script:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         assert len(self.requests) <= len(self.answers), "one request more than the script has answers"
-        given = self.answers[len(self.requests) - 1]
-        if isinstance(given, Exception):
-            raise given
-        if isinstance(given.stream, Chunks):
-            return given
+        arguments = self.answers[len(self.requests) - 1]
+        if isinstance(arguments, Exception):
+            raise arguments
+        if isinstance(arguments.stream, Chunks):
+            return arguments
         # A copy: the transport of one flavour leaves a response that the other one refuses.
-        return httpx.Response(given.status_code, headers=given.headers, content=given.content)
+        return httpx.Response(arguments.status_code, headers=arguments.headers, content=arguments.content)
 
     def body(self) -> Any:
         """The body of the last request."""
@@ -92,9 +92,9 @@ class Driver:
         self, server: Callable[[httpx.Request], httpx.Response] | str, *arguments: Any, **options: Any
     ) -> list[StreamEvent]:
         """The events of a stream."""
-        found: list[StreamEvent] = []
-        self.read_stream(server, found, *arguments, **options)
-        return found
+        results: list[StreamEvent] = []
+        self.read_stream(server, results, *arguments, **options)
+        return results
 
     def read_stream(
         self,

@@ -16,8 +16,8 @@ from tests.client.driving import Driver, Script, problem
 from verso_client import ConnectionFailed, Document, DocumentFailed, ProblemError, TimedOut
 
 
-def state(status: str, done: int = 0, total: int | None = None, **more: Any) -> httpx.Response:
-    sentences = {"done": done, "total": total}
+def state(status: str, finished: int = 0, total: int | None = None, **more: Any) -> httpx.Response:
+    sentences = {"done": finished, "total": total}
     body = {"id": "d/1", "status": status, "filename": "a.txt", "sentences": sentences}
     return httpx.Response(
         202 if status == "queued" else 200,
@@ -66,10 +66,10 @@ async def test_a_file_and_its_options_are_fields_of_a_form(tmp_path: Path) -> No
 
 
 def test_a_document_becomes_a_dataclass(driver: Driver) -> None:
-    found = driver.run(Script([state("running", 2, 9, seconds_left=3)]), lambda client: client.document("d/1"))
-    assert isinstance(found, Document)
-    assert (found.sentences.done, found.sentences.total, found.seconds_left) == (2, 9, 3.0)
-    assert not found.is_finished
+    result = driver.run(Script([state("running", 2, 9, seconds_left=3)]), lambda client: client.document("d/1"))
+    assert isinstance(result, Document)
+    assert (result.sentences.done, result.sentences.total, result.seconds_left) == (2, 9, 3.0)
+    assert not result.is_finished
 
 
 def test_an_id_cannot_lead_to_another_path(driver: Driver) -> None:
@@ -97,15 +97,15 @@ def test_a_document_is_uploaded_awaited_and_fetched(driver: Driver, tmp_path: Pa
             httpx.Response(200, content=b"Hallo.\n"),
         ]
     )
-    seen: list[tuple[str, int]] = []
+    samples: list[tuple[str, int]] = []
     result = driver.run(
         server,
         lambda client: client.translate_document(
-            tmp_path / "a.txt", target="de", progress=lambda one: seen.append((one.status, one.sentences.done))
+            tmp_path / "a.txt", target="de", progress=lambda item: samples.append((item.status, item.sentences.done))
         ),
     )
     assert result == b"Hallo.\n"
-    assert seen == [("queued", 0), ("running", 0), ("running", 2), ("done", 4)]
+    assert samples == [("queued", 0), ("running", 0), ("running", 2), ("done", 4)]
     assert driver.slept == [0.5, 3.0, 5.0]
     paths = [f"{request.method} {request.url.raw_path.decode()}" for request in server.requests]
     assert paths == ["POST /documents", *["GET /documents/d%2F1"] * 4, "GET /documents/d%2F1/result"]

@@ -79,8 +79,8 @@ def test_attempts_share_an_id_by_which_the_service_counts_them_once_and_calls_do
 
 
 def test_a_question_is_repeated_after_any_failure(driver: Driver) -> None:
-    found = httpx.Response(200, json={"models": []})
-    assert driver.run(Script([REFUSED, *LOST[:1], TOO_SLOW[0], found]), MODELS) == ()
+    response = httpx.Response(200, json={"models": []})
+    assert driver.run(Script([REFUSED, *LOST[:1], TOO_SLOW[0], response]), MODELS) == ()
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "queue_full"), (503, "not_ready")])
@@ -98,12 +98,6 @@ def test_retry_after_may_be_a_date(driver: Driver) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
     driver.run(Script([problem(503, "not_ready", Retry_After=date), answer()]), TRANSLATE)
     assert 30.0 < driver.slept[0] < 41.0
-
-
-@pytest.mark.parametrize("header", ["soon", "-3", "Wed, 99 Foo 2026"])
-def test_a_retry_after_that_cannot_be_read_is_ignored(header: str, driver: Driver) -> None:
-    driver.run(Script([problem(503, "not_ready", Retry_After=header), answer()]), TRANSLATE)
-    assert 0.25 <= driver.slept[0] <= 0.5
 
 
 def test_an_upload_is_not_repeated_after_the_503_of_a_proxy(driver: Driver) -> None:
@@ -181,9 +175,3 @@ def test_each_attempt_has_an_id_of_its_own_and_the_same_body(driver: Driver) -> 
 def test_a_broken_stream_and_a_foreign_error_are_never_repeated(repeatable: Repeatable) -> None:
     assert not may_repeat(StreamBroken("over"), repeatable)
     assert not may_repeat(VersoError("invalid_answer", "no JSON"), repeatable)
-
-
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"total_s": -1.0}, {"first_wait_s": -0.1}, {"max_wait_s": -1.0}])
-def test_bounds_of_retries_must_make_sense(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        RetryPolicy(**wrong)

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 import verso_client
 from app.http.schemas import answers, attention, documents, models, problems, requests, translation
 from app.serving.detection import Detection
-from app.settings import Settings
 from model.errors import SourceTooLong
 from tests.app.serving import RoteService, rote_app
 from tests.client.driving import Driver
@@ -78,7 +77,7 @@ def test_every_field_of_a_request_is_an_option_of_the_client() -> None:
 
 
 def test_what_is_asked_for_comes_back(driver: Driver, url: str, service: RoteService) -> None:
-    given = driver.run(
+    result = driver.run(
         url,
         lambda client: client.translate(
             "good",
@@ -93,29 +92,29 @@ def test_what_is_asked_for_comes_back(driver: Driver, url: str, service: RoteSer
             return_search=True,
         ),
     )
-    (translation,) = given.results
-    assert given.text == "GOOD"
+    (translation,) = result.results
+    assert result.text == "GOOD"
     assert translation.alternatives[0].text == "good 1"
     assert translation.score == -0.5
     assert translation.alignment[0].source == (0, 1)
     assert translation.confidence.words[0].target == (0, 4)
     assert translation.integrity.spans[0].restored
     assert translation.glossary[0].status == "used"
-    assert given.request_id
+    assert result.request_id
     assert service.calls[0]["options"].glossary[0].target == "b"
     assert service.calls[0]["options"].target_prefix == "GO"
     first, second = translation.search
-    assert [one.text for one in first.hypotheses] == ["Gu", "Ha"]
+    assert [hypothesis.text for hypothesis in first.hypotheses] == ["Gu", "Ha"]
     assert (second.step, second.hypotheses[0].parent, second.hypotheses[0].finished) == (1, 1, True)
 
 
 def test_a_text_fails_alone(driver: Driver, url: str, service: RoteService) -> None:
     service.errors["long"] = SourceTooLong(99, 64)
-    given = driver.run(url, lambda client: client.translate(["a", "long"], target="de"))
-    assert isinstance(given.translations[1], FailedTranslation)
+    result = driver.run(url, lambda client: client.translate(["a", "long"], target="de"))
+    assert isinstance(result.translations[1], FailedTranslation)
     with pytest.raises(TextFailed) as caught:
-        given.texts  # noqa: B018 - it raises
-    assert caught.value.request_id == given.request_id
+        result.texts  # noqa: B018 - it raises
+    assert caught.value.request_id == result.request_id
     with pytest.raises(ProblemError) as refused:
         driver.run(url, lambda client: client.translate("long", target="de"))
     assert (refused.value.code, refused.value.status) == ("source_too_long", 422)
@@ -137,49 +136,30 @@ def test_a_loading_service_is_asked_again(driver: Driver, url: str, service: Rot
     assert min(driver.slept) >= 5.0
 
 
-def test_models_say_what_may_be_asked_of_them(driver: Driver, url: str) -> None:
-    (model,) = driver.run(url, lambda client: client.models())
-    assert (model.name, model.pairs) == ("rote", (("en", "de"), ("de", "en")))
-    assert model.limits.max_texts == Settings().max_texts
-    assert model.card["scores"] is not None
-
-
 def test_attention_is_the_same_as_json_and_as_arrays(driver: Driver, url: str) -> None:
-    asked = {"target": "de", "kinds": ["encoder", "cross"], "layers": [1]}
-    found = driver.run(url, lambda client: client.attention("two words", **asked))
-    arrays = driver.run(url, lambda client: client.attention_arrays("two words", **asked))
-    assert found.decoder is None
-    np.testing.assert_allclose(np.array(found.cross.weights), arrays["cross"], atol=1e-6)
+    request = {"target": "de", "kinds": ["encoder", "cross"], "layers": [1]}
+    result = driver.run(url, lambda client: client.attention("two words", **request))
+    arrays = driver.run(url, lambda client: client.attention_arrays("two words", **request))
+    assert result.decoder is None
+    np.testing.assert_allclose(np.array(result.cross.weights), arrays["cross"], atol=1e-6)
     assert arrays["cross"].shape == (1, 4, 2, 2)
-    assert list(arrays["source_tokens"]) == list(found.source_tokens) == ["two", "words"]
+    assert list(arrays["source_tokens"]) == list(result.source_tokens) == ["two", "words"]
 
 
 def test_steps_are_the_same_as_json_and_as_arrays(driver: Driver, url: str) -> None:
-    asked = {"target": "de", "steps": {"kind": "decoder", "layer": 0, "head": 1}}
-    steps = driver.run(url, lambda client: client.attention("two words", **asked)).steps
-    arrays = driver.run(url, lambda client: client.attention_arrays("two words", **asked))
+    request = {"target": "de", "steps": {"kind": "decoder", "layer": 0, "head": 1}}
+    steps = driver.run(url, lambda client: client.attention("two words", **request)).steps
+    arrays = driver.run(url, lambda client: client.attention_arrays("two words", **request))
     np.testing.assert_allclose(np.array(steps.result), arrays["steps_result"], atol=1e-6)
     assert [row[-1] for row in steps.masked] == [None, None]
     assert np.isneginf(arrays["steps_masked"]).tolist() == [[False, True]] * 2
     assert (steps.kind, steps.normed_output, "steps_normed_output" in arrays) == ("decoder", None, False)
 
 
-def test_attention_has_the_search_if_it_is_asked_for(driver: Driver, url: str, service: RoteService) -> None:
-    asked = {"target": "de", "target_prefix": "A", "return_search": True}
-    given = driver.run(url, lambda client: client.attention("a b c", **asked))
-    assert given.search[0].hypotheses[0].token == "▁Gu"
-    assert service.calls[0]["options"].target_prefix == "A"
-
-
-def test_attention_as_a_picture(driver: Driver, url: str) -> None:
-    picture = driver.run(url, lambda client: client.attention_png("two words", target="de"))
-    assert picture.startswith(b"\x89PNG")
-
-
 def test_the_language_of_a_text_is_detected(driver: Driver, url: str, service: RoteService) -> None:
     service.detected = Detection("en", 0.9, ("en",))
-    found = driver.run(url, lambda client: client.detect("good"))
-    assert (found.language, found.confidence) == ("en", 0.9)
+    result = driver.run(url, lambda client: client.detect("good"))
+    assert (result.language, result.confidence) == ("en", 0.9)
     assert service.calls[0]["texts"] == ["good"]
     service.detected = None
     assert driver.run(url, lambda client: client.detect("!")) is None

@@ -51,46 +51,46 @@ def streamed(*pieces: bytes | Exception) -> httpx.Response:
 @pytest.mark.parametrize("size", [1, 7, 1000], ids=lambda size: f"{size} bytes at once")
 def test_events_are_the_same_however_the_bytes_arrive(size: int, driver: Driver) -> None:
     server = Script([streamed(*(WHOLE[start : start + size] for start in range(0, len(WHOLE), size)))])
-    first, second, whole, failed, done = driver.events(server, ["One. Two.", "xxx"], target="de")
+    first, second, full, failed, events = driver.events(server, ["One. Two.", "xxx"], target="de")
     assert first == Sentence(0, 0, (0, 3), "Eins.", "stop")
     assert isinstance(second, Sentence)
     assert second.translation == "Zwei."
-    assert isinstance(whole, TranslatedText)
-    assert (whole.text, whole.translation.text) == (0, "Hallo.")
+    assert isinstance(full, TranslatedText)
+    assert (full.text, full.translation.text) == (0, "Hallo.")
     assert isinstance(failed, TextError)
     assert (failed.text, failed.error.code) == (1, "source_too_long")
-    assert isinstance(done, Done)
-    assert (done.usage, done.timings_ms, done.model) == (Usage(3, 4), Timings(0.1, 2.0, 3.0), "rote")
-    assert done.request_id == server.requests[0].headers["X-Request-ID"]
+    assert isinstance(events, Done)
+    assert (events.usage, events.timings_ms, events.model) == (Usage(3, 4), Timings(0.1, 2.0, 3.0), "rote")
+    assert events.request_id == server.requests[0].headers["X-Request-ID"]
     assert server.requests[0].headers["Accept"] == "application/x-ndjson"
     assert server.body() == {"text": ["One. Two.", "xxx"], "target": "de"}
 
 
 def test_an_event_is_given_before_the_next_bytes_are_read(driver: Driver) -> None:
-    found: list[StreamEvent] = []
+    results: list[StreamEvent] = []
     body = Chunks([sentence(0, "Eins."), AssertionError("nobody asked for more")])
     server = Script([httpx.Response(200, stream=body)])
-    driver.read_stream(server, found, "One. Two.", stop_after=1)
-    assert len(found) == 1
+    driver.read_stream(server, results, "One. Two.", stop_after=1)
+    assert len(results) == 1
     assert body.closed
 
 
 def test_a_line_ends_at_a_line_feed_and_nowhere_else(driver: Driver) -> None:
     odd = "a\u2028b\x85c\x0bd\u2029e"
     escaped_by_nobody = sentence(0, odd).replace(b"\\u000b", b"\\u000b")
-    found = driver.events(Script([streamed(escaped_by_nobody + b"\n\r\n" + DONE)]), "x")
-    assert isinstance(found[0], Sentence)
-    assert found[0].translation == odd
+    events = driver.events(Script([streamed(escaped_by_nobody + b"\n\r\n" + DONE)]), "x")
+    assert isinstance(events[0], Sentence)
+    assert events[0].translation == odd
 
 
 def test_a_last_line_needs_no_line_feed(driver: Driver) -> None:
-    found = driver.events(Script([streamed(sentence(0, "Eins."), DONE.rstrip())]), "x")
-    assert isinstance(found[-1], Done)
+    events = driver.events(Script([streamed(sentence(0, "Eins."), DONE.rstrip())]), "x")
+    assert isinstance(events[-1], Done)
 
 
 def test_events_of_later_versions_are_ignored(driver: Driver) -> None:
-    found = driver.events(Script([streamed(line("heartbeat", seconds=3), DONE)]), "x")
-    assert [type(event) for event in found] == [Done]
+    events = driver.events(Script([streamed(line("heartbeat", seconds=3), DONE)]), "x")
+    assert [type(event) for event in events] == [Done]
 
 
 @pytest.mark.parametrize(
@@ -99,21 +99,21 @@ def test_events_of_later_versions_are_ignored(driver: Driver) -> None:
     ids=["closed", "cut in a line", "reset", "incomplete"],
 )
 def test_a_stream_that_ends_early_is_broken_and_not_begun_again(rest: tuple[Any, ...], driver: Driver) -> None:
-    found: list[StreamEvent] = []
+    results: list[StreamEvent] = []
     server = Script([streamed(sentence(0, "Eins."), *rest)])
     with pytest.raises(StreamBroken) as caught:
-        driver.read_stream(server, found, "One. Two.")
-    assert [type(event) for event in found] == [Sentence]
+        driver.read_stream(server, results, "One. Two.")
+    assert [type(event) for event in results] == [Sentence]
     assert (caught.value.code, caught.value.sent) == ("stream_broken", True)
     assert caught.value.request_id
     assert len(server.requests) == 1
 
 
 def test_a_stream_that_pauses_too_long_times_out(driver: Driver) -> None:
-    found: list[StreamEvent] = []
+    results: list[StreamEvent] = []
     with pytest.raises(TimedOut):
-        driver.read_stream(Script([streamed(sentence(0, "Eins."), httpx.ReadTimeout("slow"))]), found, "One. Two.")
-    assert len(found) == 1
+        driver.read_stream(Script([streamed(sentence(0, "Eins."), httpx.ReadTimeout("slow"))]), results, "One. Two.")
+    assert len(results) == 1
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_a_line_that_is_no_event_is_an_invalid_answer(bad: bytes, driver: Driver
 
 def test_a_problem_of_the_whole_request_is_raised(driver: Driver) -> None:
     bad = line("error", title="Stopped", status=504, code="deadline_exceeded", detail="too slow")
-    found: list[StreamEvent] = []
+    results: list[StreamEvent] = []
     with pytest.raises(ProblemError, match="too slow") as caught:
-        driver.read_stream(Script([streamed(sentence(0, "Eins."), bad)]), found, "x")
+        driver.read_stream(Script([streamed(sentence(0, "Eins."), bad)]), results, "x")
     assert caught.value.code == "deadline_exceeded"
-    assert len(found) == 1
+    assert len(results) == 1
 
 
 def test_a_refused_stream_is_a_problem_and_may_be_repeated_before_it_begins(driver: Driver) -> None:

@@ -28,7 +28,7 @@ def answering(payloads: Sequence[bytes | None]) -> Iterator[tuple[str, list[byte
 
     Gives its address and the requests it has read.
     """
-    seen: list[bytes] = []
+    samples: list[bytes] = []
 
     def serve() -> None:
         for payload in payloads:
@@ -36,7 +36,7 @@ def answering(payloads: Sequence[bytes | None]) -> Iterator[tuple[str, list[byte
             with connection, connection.makefile("rb") as lines:
                 head = list(iter(lines.readline, b"\r\n"))
                 length = next(int(line.split(b":")[1]) for line in head if line.lower().startswith(b"content-length"))
-                seen.append(lines.read(length))
+                samples.append(lines.read(length))
                 if payload is None:
                     lines.read()
                 else:
@@ -46,23 +46,23 @@ def answering(payloads: Sequence[bytes | None]) -> Iterator[tuple[str, list[byte
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", seen
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", samples
         finally:
             thread.join()
 
 
 def test_a_connection_that_is_closed_without_an_answer_is_tried_again(driver: Driver) -> None:
-    with answering([b"", WHOLE[:-5], WHOLE]) as (url, seen):
+    with answering([b"", WHOLE[:-5], WHOLE]) as (url, observed):
         assert driver.run(url, lambda client: client.translate("Hello.")).text == "Hallo."
-    assert len(seen) == 3
+    assert len(observed) == 3
     assert len(driver.slept) == 2
 
 
 def test_a_lost_answer_to_an_upload_is_not(driver: Driver) -> None:
-    with answering([b""]) as (url, seen), pytest.raises(ConnectionFailed) as caught:
+    with answering([b""]) as (url, observed), pytest.raises(ConnectionFailed) as caught:
         driver.run(url, lambda client: client.upload_document(b"Hello.", "a.txt"))
     assert caught.value.sent
-    assert b"Hello." in seen[0]
+    assert b"Hello." in observed[0]
 
 
 def test_nothing_listens(driver: Driver) -> None:
@@ -76,10 +76,10 @@ def test_nothing_listens(driver: Driver) -> None:
 
 def test_a_server_that_does_not_answer_times_out_once(driver: Driver) -> None:
     driver.options["timeout"] = httpx.Timeout(30.0, read=0.05)
-    with answering([None]) as (url, seen), pytest.raises(TimedOut) as caught:
+    with answering([None]) as (url, observed), pytest.raises(TimedOut) as caught:
         driver.run(url, lambda client: client.translate("Hello."))
     assert caught.value.sent
-    assert len(seen) == 1
+    assert len(observed) == 1
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_a_server_that_does_not_answer_times_out_once(driver: Driver) -> None:
     ids=["between two chunks", "after the last chunk", "in a chunk"],
 )
 def test_a_stream_that_breaks_off_gives_what_came_and_an_error(payload: bytes, driver: Driver) -> None:
-    found: list[StreamEvent] = []
+    results: list[StreamEvent] = []
     with answering([payload]) as (url, _), pytest.raises(StreamBroken):
-        driver.read_stream(url, found, "One. Two.")
-    assert len(found) == 1
+        driver.read_stream(url, results, "One. Two.")
+    assert len(results) == 1
 
 
 def test_what_speaks_no_http_is_an_error_of_the_client(driver: Driver) -> None:

@@ -24,9 +24,9 @@ MODELS: dict[str, Any] = {"models": []}
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
     """Standard input of the command; write to it and rewind."""
-    given = io.BytesIO()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(given))
-    return given
+    buffer = io.BytesIO()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(buffer))
+    return buffer
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, *answers: httpx.Response | Exception) -> Script:
@@ -65,10 +65,10 @@ def test_a_key_is_read_from_a_file(
     server = scripted(monkeypatch, httpx.Response(200, json=MODELS), httpx.Response(200, json=ANSWER))
     stdin.write(b"Hello.\n")
     stdin.seek(0)
-    asked = ["translate", "--server", "http://localhost", "--target", "de", "--key-file"]
-    assert main([*asked, str(file)]) == 0
+    calls = ["translate", "--server", "http://localhost", "--target", "de", "--key-file"]
+    assert main([*calls, str(file)]) == 0
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer verso_0123456789ab_secret"}
-    assert main([*asked, str(tmp_path / "none")]) == 1
+    assert main([*calls, str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
     assert main(["translate", "--target", "de", "--key-file", str(file)]) == 1
     assert "--server" in capsys.readouterr().err

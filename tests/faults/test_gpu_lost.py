@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -62,7 +61,7 @@ def test_the_engine_gives_up_and_everything_that_waits_is_refused(
         engine.call(lambda: gate.wait(PATIENCE_S), lambda outcome: None)
         engine.ask([ids("illegal"), *[ids("waits")] * 5], GREEDY, inbox.deliver)
         gate.set()
-        assert [type(one) for one in inbox.take(6).values()] == [Dropped] * 6
+        assert [type(item) for item in inbox.take(6).values()] == [Dropped] * 6
         assert engine.has_given_up
         with pytest.raises(Dropped):
             engine.ask([ids("late")], GREEDY, inbox.deliver)
@@ -85,53 +84,39 @@ def test_an_error_that_passes_fails_its_sentence_alone(monkeypatch: pytest.Monke
     inbox = Inbox()
     with engine_of(FakeTranslator()) as engine:
         engine.ask([ids("illegal"), ids("good")], GREEDY, inbox.deliver)
-        found = inbox.take(2)
-        assert isinstance(found[0], InferenceFailed)
-        assert text_of(found[1]) == "good"
+        outcomes = inbox.take(2)
+        assert isinstance(outcomes[0], InferenceFailed)
+        assert text_of(outcomes[1]) == "good"
         assert not engine.has_given_up
 
 
-def run(test: Callable[[], Any]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await test()
-
-    asyncio.run(bounded())
-
-
-def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_get_503_livez_says_so_and_the_process_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     Gpu(monkeypatch)
     monkeypatch.setattr("app.serving.service._WATCH_S", 0.01)
     request = {"source": "en", "target": "de"}
 
-    async def test() -> None:
-        app = create_app(Settings(**BUDGET), FakeBundles(FakeTranslator()))
-        async with app.router.lifespan_context(app), client_of(app) as client:
-            service = app.state.service
-            await service.wait_loaded()
-            assert (await client.get("/livez")).status_code == 200
-            refused = await client.post("/translate", json={"text": "illegal", **request})
-            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-            await service.engine_given_up()
-            assert service.state == "failed"
-            assert (await client.get("/readyz")).status_code == (await client.get("/livez")).status_code == 503
-            again = await client.post("/translate", json={"text": "good", **request})
-            assert again.status_code == 503
-
-    run(test)
+    app = create_app(Settings(**BUDGET), FakeBundles(FakeTranslator()))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        service = app.state.service
+        await service.wait_loaded()
+        assert (await client.get("/livez")).status_code == 200
+        refused = await client.post("/translate", json={"text": "illegal", **request})
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        await service.engine_given_up()
+        assert service.state == "failed"
+        assert (await client.get("/readyz")).status_code == (await client.get("/livez")).status_code == 503
+        again = await client.post("/translate", json={"text": "good", **request})
+        assert again.status_code == 503
 
 
-def test_a_gpu_that_fails_in_the_probe_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gpu_that_fails_in_the_probe_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Gpu(monkeypatch)
     monkeypatch.setattr("app.engine.capacity.Probe.run", lambda *_: gpu.fail())
 
-    async def test() -> None:
-        app = create_app(Settings(), FakeBundles(FakeTranslator(manifest=SHAPED)))
-        async with app.router.lifespan_context(app), client_of(app) as client:
-            service = app.state.service
-            await service.wait_loaded()
-            await service.engine_given_up()
-            assert service.state == "failed"
-            assert (await client.get("/livez")).status_code == 503
-
-    run(test)
+    app = create_app(Settings(), FakeBundles(FakeTranslator(manifest=SHAPED)))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        service = app.state.service
+        await service.wait_loaded()
+        await service.engine_given_up()
+        assert service.state == "failed"
+        assert (await client.get("/livez")).status_code == 503

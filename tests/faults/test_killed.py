@@ -95,8 +95,8 @@ def test_killed_again_and_again_every_answer_is_counted_once(
                 time.sleep(rng.random() * 0.2)
                 process.popen.kill()
         with running(**settings):
-            for one in clients:
-                one.result(PATIENCE_S)
+            for item in clients:
+                item.result(PATIENCE_S)
     with closing(UsageStore(path)) as usage:
         (used,) = usage.all()
     assert num_answered == NUM_REQUESTS
@@ -119,8 +119,8 @@ def test_a_document_of_a_killed_service_is_counted_once_and_translated_behind_wh
         process.wait_until_ready()
         client.headers.update(headers)
         form = {**FIELDS, "decoding": "greedy"}
-        sent = client.post("/documents", files={"file": ("a.txt", "\n\n".join(paragraphs))}, data=form)
-        url = f"/documents/{sent.json()['id']}"
+        response = client.post("/documents", files={"file": ("a.txt", "\n\n".join(paragraphs))}, data=form)
+        url = f"/documents/{response.json()['id']}"
     for steps in ("0.01", "0"):  # killed once more on its way
         with running(**settings, FAKE_STEP_S=steps) as process, process.new_client() as client:
             process.wait_until_ready()
@@ -135,4 +135,4 @@ def test_a_document_of_a_killed_service_is_counted_once_and_translated_behind_wh
             before.append(sentences["done"])
     assert sentences == {"done": 80, "total": 80}
     with closing(UsageStore(path)) as usage:
-        assert [(one.requests, one.characters) for one in usage.all()] == [(1, sum(map(len, paragraphs)))]
+        assert [(item.requests, item.characters) for item in usage.all()] == [(1, sum(map(len, paragraphs)))]

@@ -51,7 +51,7 @@ with closing(GlossaryStore(folder)) as store:
     glossaries = len(store.all())
 print(json.dumps({"counted": counted, "documents": documents, "glossaries": glossaries}))
 """
-"""Prints what the stores of the service hold in a folder."""
+"""Prints the contents of the service's stores in a folder."""
 
 
 def cut(process: Process, image: Path, copy: Path) -> None:
@@ -71,58 +71,58 @@ def found_on(copy: Path, folder: Path, ids: list[str]) -> Mapping[str, object]:
     command = [*on_ext4(copy, folder), sys.executable, "-c", FOUND, str(folder), *ids]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    found: Mapping[str, object] = json.loads(ran.stdout)
-    return found
+    body: Mapping[str, object] = json.loads(ran.stdout)
+    return body
 
 
 def test_after_a_power_cut_every_answer_is_counted_once_and_every_document_is_there(tmp_path: Path) -> None:
     require_mounts()
-    folder, image, made = tmp_path / "disk", tmp_path / "image", tmp_path / "made"
+    folder, image, product = tmp_path / "disk", tmp_path / "image", tmp_path / "made"
     folder.mkdir()
-    with closing(KeyStore(made)) as store:
+    with closing(KeyStore(product)) as store:
         token = store.create("k", ("translate", "documents"), time.time())[1].text
     keys = folder / "keys.sqlite"
-    prepare = ["sh", "-c", f'cp {made} {keys} && sync -f {folder} && exec "$0" "$@"']
+    prepare = ["sh", "-c", f'cp {product} {keys} && sync -f {folder} && exec "$0" "$@"']
     settings = {"VERSO_KEYS_DB": str(keys), "VERSO_DATA_DIR": str(folder)}
     cuts: list[tuple[Path, int, list[str], list[str], int]] = []
     with running([*on_ext4(image, folder), *prepare], **settings) as process, process.new_client() as client:
         process.wait_until_ready()
         client.headers["Authorization"] = f"Bearer {token}"
         added: list[str] = []
-        done: list[str] = []
+        completed: list[str] = []
         num_answers = num_glossaries = 0
 
         def remember() -> None:
             copy = tmp_path / f"cut {len(cuts)}"
             cut(process, image, copy)
-            cuts.append((copy, num_answers, list(added), list(done), num_glossaries))
+            cuts.append((copy, num_answers, list(added), list(completed), num_glossaries))
 
         for number in range(3):
             for _ in range(3):
                 client.post("/translate", json={"text": "ten signs.", **FIELDS}).raise_for_status()
                 num_answers += 1
             remember()
-            sent = client.post("/documents", files={"file": ("a.txt", DOCUMENT)}, data=FIELDS)
-            added.append(sent.raise_for_status().json()["id"])
+            response = client.post("/documents", files={"file": ("a.txt", DOCUMENT)}, data=FIELDS)
+            added.append(response.raise_for_status().json()["id"])
             remember()
             until(lambda: is_done(client, added[-1]), lambda: "a document that is done")
-            done.append(added[-1])
+            completed.append(added[-1])
             glossary = {"name": str(number), "source_lang": "en", "target_lang": "de", "entries_format": "tsv"}
             deepl = {"Authorization": f"DeepL-Auth-Key {token}"}
             client.post("/v2/glossaries", json={**glossary, "entries": "cat\tKatze"}, headers=deepl).raise_for_status()
             num_glossaries = number + 1
             remember()
-    for copy, num_answers, added, done, num_glossaries in cuts:
-        found = found_on(copy, folder, added)
+    for copy, num_answers, added, completed, num_glossaries in cuts:
+        finished = found_on(copy, folder, added)
         num_characters = 10 * num_answers + len(added) * sum(map(len, DOCUMENT.split("\n\n")))
         num_requests = num_answers + len(added)
-        assert found["counted"] == ([[num_requests, num_characters]] if num_requests else [])
-        assert found["glossaries"] == num_glossaries
-        documents = found["documents"]
+        assert finished["counted"] == ([[num_requests, num_characters]] if num_requests else [])
+        assert finished["glossaries"] == num_glossaries
+        documents = finished["documents"]
         assert isinstance(documents, dict) and list(documents) == added
         for id, (status, source, result) in documents.items():
             assert source == DOCUMENT
-            assert status == "done" or id not in done
+            assert status == "done" or id not in completed
             assert result == (DOCUMENT.upper() if status == "done" else None)
 
 

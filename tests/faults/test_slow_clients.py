@@ -74,7 +74,7 @@ def test_others_are_answered_while_a_hundred_clients_send_a_byte_at_a_time(servi
 
 @pytest.mark.faults
 def test_a_long_upload_that_gets_on_is_accepted_although_it_takes_longer(service: Process) -> None:
-    pieces = [b" " * 5_000 for _ in range(40)]  # 100,000 bytes a second, ten times what is asked for
+    pieces = [b" " * 5_000 for _ in range(40)]  # 100,000 bytes a second, ten times the required speed
     body = b"".join(pieces) + TRANSLATION
     with connect(service) as steady:
         steady.sendall(
@@ -87,13 +87,13 @@ def test_a_long_upload_that_gets_on_is_accepted_although_it_takes_longer(service
 @pytest.mark.faults
 def test_a_kept_connection_serves_request_after_request_however_old_it_is(service: Process) -> None:
     host, port = service.address.removeprefix("http://").split(":")
-    kept = http.client.HTTPConnection(host, int(port), timeout=60)
-    with closing(kept):
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    with closing(connection):
         for _ in range(5):  # together they take longer than a request may
-            kept.request("POST", "/translate", TRANSLATION, {"Content-Type": "application/json"})
-            answer = kept.getresponse()
+            connection.request("POST", "/translate", TRANSLATION, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
             assert answer.status == 200 and answer.read()
-            kept.auto_open = 0
+            connection.auto_open = 0
             time.sleep(0.4)
 
 
@@ -102,8 +102,10 @@ def test_a_kept_connection_serves_request_after_request_however_old_it_is(servic
 def test_a_client_that_reads_nothing_of_a_long_answer_loses_its_connection(service: Process) -> None:
     paragraphs = "\n\n".join(f"{number} " + "word " * 200 for number in range(9_000))
     with service.new_client() as client:
-        sent = client.post("/documents", files={"file": ("a.txt", paragraphs)}, data={"source": "en", "target": "de"})
-        path = f"/documents/{sent.json()['id']}"
+        response = client.post(
+            "/documents", files={"file": ("a.txt", paragraphs)}, data={"source": "en", "target": "de"}
+        )
+        path = f"/documents/{response.json()['id']}"
         try:
             before = open_sockets(service)
             with connect(service, receive_bytes=4096) as reader:

@@ -62,16 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mutations", action="store_true", help="random changes even if atheris is installed")
     parser.add_argument("--short", action="store_true", help="the half minute of the gate: the same inputs each time")
     parser.add_argument("--here", action="store_true", help="run the one target in this process")
-    asked = parser.parse_args(arguments)
-    names = [name for one in asked.targets for name in _targets_of(one, parser)]
+    args = parser.parse_args(arguments)
+    names = [name for target in args.targets for name in _targets_of(target, parser)]
     # Before a target is imported: a test keeps the settings that it is made with.
     hypothesis.settings.register_profile("fuzz", database=None)
     hypothesis.settings.load_profile("fuzz")
-    if asked.here:
-        _fuzz_here(names[0], asked)
+    if args.here:
+        _fuzz_here(names[0], args)
         return 0
     began = time.monotonic()
-    reports = _fuzz_shortly(asked) if asked.short else [_fuzz(name, asked) for name in names]
+    reports = _fuzz_shortly(args) if args.short else [_fuzz(name, args) for name in names]
     columns = (
         "target",
         "engine",
@@ -85,9 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(tabulate([_row(report) for report in reports], columns, floatfmt=".1f"))
     total = sum(report["executions"] for report in reports)
-    found = sum(len(report["findings"]) for report in reports)
-    print(f"{total:,} executions in {time.monotonic() - began:.0f} s; {found} findings, in {asked.folder / 'found'}")
-    return 1 if found else 0
+    findings = sum(len(report["findings"]) for report in reports)
+    print(f"{total:,} executions in {time.monotonic() - began:.0f} s; {findings} findings, in {args.folder / 'found'}")
+    return 1 if findings else 0
 
 
 def _targets_of(name: str, parser: argparse.ArgumentParser) -> list[str]:
@@ -110,46 +110,44 @@ def _row(report: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _fuzz(name: str, asked: argparse.Namespace) -> dict[str, Any]:
+def _fuzz(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Fuzz one target in a process of its own; an end that it did not choose is a finding."""
-    found: Path = asked.folder / "found"
-    report = found / f"{name}.json"
+    findings: Path = args.folder / "found"
+    report = findings / f"{name}.json"
     report.unlink(missing_ok=True)
-    options = ["--seconds", str(asked.seconds), "--seed", str(asked.seed), "--folder", str(asked.folder)]
-    if asked.mutations:
+    options = ["--seconds", str(args.seconds), "--seed", str(args.seed), "--folder", str(args.folder)]
+    if args.mutations:
         options.append("--mutations")
     command = [sys.executable, "-m", "tests.fuzz", "--here", "--targets", name, *options]
-    found.mkdir(parents=True, exist_ok=True)
-    with (found / f"{name}.log").open("w") as log:
+    findings.mkdir(parents=True, exist_ok=True)
+    with (findings / f"{name}.log").open("w") as log:
         try:
-            code = subprocess.run(
-                command, cwd=ROOT, stderr=log, stdout=log, timeout=asked.seconds + _START_S
-            ).returncode
+            code = subprocess.run(command, cwd=ROOT, stderr=log, stdout=log, timeout=args.seconds + _START_S).returncode
         except subprocess.TimeoutExpired:
             code = -1
-    for line in (found / f"{name}.log").read_text(errors="replace").splitlines():
+    for line in (findings / f"{name}.log").read_text(errors="replace").splitlines():
         if line.startswith(f"{name}:"):
             print(line, flush=True)
     if report.is_file():
-        done: dict[str, Any] = json.loads(report.read_text())
-        return done
-    current = found / f"{name}.current"
+        body: dict[str, Any] = json.loads(report.read_text())
+        return body
+    current = findings / f"{name}.current"
     if current.is_file():
-        shutil.copy(current, found / f"{name}-ended.bin")
-    print(f"{name}: the process ended with {code}; see {found / f'{name}.log'} and {name}-ended.bin", flush=True)
+        shutil.copy(current, findings / f"{name}-ended.bin")
+    print(f"{name}: the process ended with {code}; see {findings / f'{name}.log'} and {name}-ended.bin", flush=True)
     numbers = dict.fromkeys(("executions", "refused", "seconds", "slowest_s", "start_mb", "peak_mb"), 0)
     return {"target": name, "engine": "-", **numbers, "findings": {f"ended with {code}": 1}}
 
 
-def _fuzz_shortly(asked: argparse.Namespace) -> list[dict[str, Any]]:
+def _fuzz_shortly(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Run a few random changes of the seeds of most targets, all in this process."""
     from tests.fuzz.session import Session, mutate_until_over
 
     reports = []
     for name in SHORT:
         target = target_of(name)
-        session = Session(target, asked.folder / "found", _SHORT_S, "mutations", _SHORT_INPUTS)
-        mutate_until_over(session, None, asked.seed)
+        session = Session(target, args.folder / "found", _SHORT_S, "mutations", _SHORT_INPUTS)
+        mutate_until_over(session, None, args.seed)
         session.finish()
         reports.append(asdict(session.report))
     return reports
@@ -161,9 +159,9 @@ def target_of(name: str) -> Target:
     return next(target for target in targets if target.name == name)
 
 
-def _fuzz_here(name: str, asked: argparse.Namespace) -> None:
+def _fuzz_here(name: str, args: argparse.Namespace) -> None:
     """Fuzz one target in this process."""
-    is_guided = not asked.mutations and importlib.util.find_spec("atheris") is not None
+    is_guided = not args.mutations and importlib.util.find_spec("atheris") is not None
     if is_guided:
         import atheris
 
@@ -174,8 +172,8 @@ def _fuzz_here(name: str, asked: argparse.Namespace) -> None:
     # Imported after what the target needs, which atheris has to see first.
     from tests.fuzz.session import Session, guide_until_over, mutate_until_over
 
-    session = Session(target, asked.folder / "found", asked.seconds, "atheris" if is_guided else "mutations")
-    (guide_until_over if is_guided else mutate_until_over)(session, asked.folder / "corpus" / name, asked.seed)
+    session = Session(target, args.folder / "found", args.seconds, "atheris" if is_guided else "mutations")
+    (guide_until_over if is_guided else mutate_until_over)(session, args.folder / "corpus" / name, args.seed)
     session.finish()
 
 

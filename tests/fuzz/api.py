@@ -68,13 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--examples", type=int, default=100, help="of each operation, in each pass")
     parser.add_argument("--seed", type=int, default=0, help="of the first pass")
     parser.add_argument("--folder", type=Path, default=ROOT / ".fuzz", help="of what is found")
-    asked = parser.parse_args(arguments)
-    found = asked.folder / "found"
-    found.mkdir(parents=True, exist_ok=True)
+    args = parser.parse_args(arguments)
+    result = args.folder / "found"
+    result.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="verso-fuzz-") as folder:
         settings = _settings(Path(folder))
-        num_requests = asked.requests / len(settings)
-        return max([_run(setting, num_requests, asked, Path(folder), found) for setting in settings])
+        num_requests = args.requests / len(settings)
+        return max([_run(setting, num_requests, args, Path(folder), result) for setting in settings])
 
 
 def _settings(folder: Path) -> list[Setting]:
@@ -90,7 +90,7 @@ def _settings(folder: Path) -> list[Setting]:
     ]
 
 
-def _run(setting: Setting, num_requests: float, asked: argparse.Namespace, folder: Path, found: Path) -> int:
+def _run(setting: Setting, num_requests: float, args: argparse.Namespace, folder: Path, result: Path) -> int:
     """Make passes with one setting until enough requests are sent; prints its tables."""
     bundles = folder / "bundles"
     bundles.mkdir(exist_ok=True)
@@ -103,13 +103,13 @@ def _run(setting: Setting, num_requests: float, asked: argparse.Namespace, folde
     with served(bundles, VERSO_ADMIN_TOKEN=ADMIN_TOKEN, **setting.settings) as server:
         process = psutil.Process(server.popen.pid)
         memory.append((0, process.memory_info().rss / 2**20))
-        seed = asked.seed
+        seed = args.seed
         while code == 0 and statuses.total() < num_requests:
             counts = folder / f"counts of {setting.name}.json"
-            code = _pass(setting, server, seed, asked.examples, counts, found)
-            made = json.loads(counts.read_text())
-            statuses.update(made["statuses"])
-            slowest.update({route: max(took, slowest.get(route, 0.0)) for route, took in made["slowest"].items()})
+            code = _pass(setting, server, seed, args.examples, counts, result)
+            body = json.loads(counts.read_text())
+            statuses.update(body["statuses"])
+            slowest.update({route: max(took, slowest.get(route, 0.0)) for route, took in body["slowest"].items()})
             memory.append((statuses.total(), process.memory_info().rss / 2**20))
             seed += 1
         server.client.get("/readyz").raise_for_status()
@@ -125,7 +125,7 @@ def _run(setting: Setting, num_requests: float, asked: argparse.Namespace, folde
     return code
 
 
-def _pass(setting: Setting, server: Server, seed: int, examples: int, counts: Path, found: Path) -> int:
+def _pass(setting: Setting, server: Server, seed: int, examples: int, counts: Path, result: Path) -> int:
     """Send what one seed gives; returns 1 if something was found, which schemathesis prints with its request."""
     command = [
         *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),
@@ -141,7 +141,7 @@ def _pass(setting: Setting, server: Server, seed: int, examples: int, counts: Pa
         "FUZZ_KEYS": json.dumps(setting.keys),
         "FUZZ_COUNTS": str(counts),
     }
-    log = found / f"api-{setting.name.replace(' ', '-')}-{seed}.log"
+    log = result / f"api-{setting.name.replace(' ', '-')}-{seed}.log"
     with log.open("w") as output, tempfile.TemporaryDirectory() as nowhere:
         code = subprocess.run(command, cwd=nowhere, env=environment, stdout=output, stderr=output).returncode
     if code:
@@ -156,15 +156,15 @@ def _print(
 ) -> None:
     """The tables of a setting."""
     rows: dict[str, dict[str, int]] = {}
-    for found, number in statuses.items():
-        route, _, status = found.rpartition(" ")
+    for result, number in statuses.items():
+        route, _, status = result.rpartition(" ")
         rows.setdefault(route, {})[status] = number
-    known = sorted({status for by_status in rows.values() for status in by_status})
+    reference = sorted({status for by_status in rows.values() for status in by_status})
     others = [route for route, by_status in rows.items() if set(by_status) <= {"405"} or route.startswith("OPTIONS")]
     num_others = sum(sum(rows.pop(route).values()) for route in others)
-    table = [[route, *(rows[route].get(status, "") for status in known), slowest[route]] for route in sorted(rows)]
+    table = [[route, *(rows[route].get(status, "") for status in reference), slowest[route]] for route in sorted(rows)]
     print(f"\n{setting.name}: {statuses.total():,} requests in {took_s:.0f} s")
-    print(tabulate(table, ["route", *known, "slowest s"], floatfmt=".2f"))
+    print(tabulate(table, ["route", *reference, "slowest s"], floatfmt=".2f"))
     print(f"{num_others:,} requests with methods that the paths do not take: 405, and 200 for the OPTIONS of CORS")
     half = memory[(len(memory) + 1) // 2] if len(memory) > 2 else memory[-1]
     points = ", ".join(

@@ -37,7 +37,7 @@ def _translate(suffix: str, data: bytes) -> None:
 def _seeds(suffix: str) -> list[bytes]:
     refused = [data if isinstance(data, bytes) else data() for other, data, _ in REFUSED.values() if other == suffix]
     entity = f'<!DOCTYPE a [<!ENTITY x SYSTEM "{_SECRET_FILE.as_uri()}">]><a>&x;{html.escape("<")}</a>'
-    small = [one for one in refused if len(one) < 30_000]
+    small = [first for first in refused if len(first) < 30_000]
     return [FILES.get(suffix, FILES[".html"]), *small, *([] if suffix in ARCHIVES else [entity.encode()])]
 
 

@@ -70,7 +70,7 @@ def _seeds(pickled: bool) -> list[bytes]:
 
     from tests.model.importing.checkpoints import make_m2m100, make_marian
 
-    found = []
+    results = []
     makers: dict[str, Callable[..., Any]] = {
         "marian": make_marian,
         "m2m100": make_m2m100,
@@ -86,8 +86,8 @@ def _seeds(pickled: bool) -> list[bytes]:
             weights = folder / "model.safetensors"
             torch.save(load_file(weights), folder / "pytorch_model.bin")
             weights.unlink()
-        found.append(_archived(folder))
-    return found
+        results.append(_archived(folder))
+    return results
 
 
 TARGETS = [

@@ -220,8 +220,8 @@ def mutate_until_over(session: Session, corpus: Path | None, seed: int) -> None:
     rng = random.Random(seed)
     inputs = session.target.seeds()
     session.warm_up(inputs)
-    known = sorted(corpus.iterdir()) if corpus is not None and corpus.is_dir() else []
-    inputs += [path.read_bytes() for path in rng.sample(known, min(len(known), _CORPUS_EXAMPLES))]
+    reference = sorted(corpus.iterdir()) if corpus is not None and corpus.is_dir() else []
+    inputs += [path.read_bytes() for path in rng.sample(reference, min(len(reference), _CORPUS_EXAMPLES))]
     while not session.is_over:
         change = enlarged_bytes if rng.randrange(_LARGE_EVERY) == 0 else mutated_bytes
         data = session.target.mutate(rng.choice(inputs), partial(change, rng=rng), rng)

@@ -28,7 +28,7 @@ class Target:
 
     Args:
         name: What the command calls it.
-        run: Reads an input, and asserts what must hold of the result.
+        run: Reads an input, and asserts what must be true of the result.
         seeds: Makes valid and nearly valid inputs.
         refusals: The errors by which ``run`` may refuse an input; any other is a finding.
         mutate: Changes an input.

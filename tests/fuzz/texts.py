@@ -1,7 +1,7 @@
 """Texts and markup, made by hypothesis: through the parts that read them, and through whole translations.
 
 The strategies and the tests are those of ``tests/model``; here they get their choices from the fuzzer instead of from
-hypothesis. What they assert is a finding if it does not hold.
+hypothesis. What they assert is a finding if it is false.
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ def translate(text: str, format: str, fields: dict[str, Any]) -> None:
     translator = _translator()
     try:
         options = TranslationOptions(**{"format": format, **fields})
-        (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
+        (translation,) = translator.translate([text], options, *translator.manifest.pairs[0])
     except InputError:
         return
-    spans = [(one.source, one.target) for one in found.alignment or ()]
-    spans += [(one.source, one.target) for one in found.integrity or ()]
+    spans = [(item.source, item.target) for item in translation.alignment or ()]
+    spans += [(item.source, item.target) for item in translation.integrity or ()]
     for source, target in spans:
         assert 0 <= source[0] <= source[1] <= len(text)
-        assert 0 <= target[0] <= target[1] <= len(found.text)
-    for use in (found.integrity or ()) if format == "text" else ():  # markup may be wrapped within a span
-        assert found.text[slice(*use.target)] == text[slice(*use.source)]
+        assert 0 <= target[0] <= target[1] <= len(translation.text)
+    for use in (translation.integrity or ()) if format == "text" else ():  # markup may be wrapped within a span
+        assert translation.text[slice(*use.target)] == text[slice(*use.source)]
     if not text.strip():
-        assert found.text == text
+        assert translation.text == text
 
 
 @given(TEXTS | texts().map(lambda pair: pair[0]) | st.text(), OPTIONS)
@@ -102,8 +102,8 @@ def _seeds() -> list[bytes]:
 
 def _target(name: str, *tests: Callable[..., None]) -> Target:
     runs = [test.hypothesis.fuzz_one_input for test in tests]  # type: ignore[attr-defined]
-    for one in runs:
-        one(b"")  # hypothesis compiles code of its own for a test's first input, which is not an input's doing
+    for item in runs:
+        item(b"")  # hypothesis compiles code of its own for a test's first input, which is not an input's doing
 
     def run(data: bytes) -> None:
         runs[data[0] % len(runs) if data else 0](data[1:])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tests.app.documents.test_office_formats import WORD_SPACE
 
 Make = Callable[[int], bytes]
-"""Makes a file of about so many bytes; an archive has them when it is unpacked."""
+"""Makes a file of about this size in bytes; that of an archive is its unpacked size."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def half_and_half(first: str, second: str, before: str = "", between: str = "", 
     """Files of which the first half is one unit repeated, and the other half another."""
 
     def make(size: int) -> bytes:
-        left, right = size // 2 // len(first) or 1, size // 2 // len(second) or 1
-        return (before + first * left + between + second * right + after).encode()
+        remaining, right = size // 2 // len(first) or 1, size // 2 // len(second) or 1
+        return (before + first * remaining + between + second * right + after).encode()
 
     return make
 

@@ -48,7 +48,7 @@ class Hostile:
 
     Args:
         path: Its path.
-        content: Makes a body of about so many bytes.
+        content: Makes a body of about this size in bytes.
         content_type: Its media type.
         headers: Further headers.
     """
@@ -221,12 +221,12 @@ def assert_linear(measure: Callable[[int], float], size: int, least: float) -> N
 
     Before it fails, everything is measured again, and the least of each size is compared: others use the machine.
     """
-    found = [float("inf")] * 3
+    results = [float("inf")] * 3
     for _ in range(ATTEMPTS):
-        found = [min(before, measure(factor * size)) for before, factor in zip(found, (1, 2, 4), strict=True)]
-        if all(later + least <= GROWTH * (earlier + least) for earlier, later in pairwise(found)):
+        results = [min(before, measure(factor * size)) for before, factor in zip(results, (1, 2, 4), strict=True)]
+        if all(later + least <= GROWTH * (earlier + least) for earlier, later in pairwise(results)):
             return
-    raise AssertionError(f"{found} at {size}, twice and four times as much")
+    raise AssertionError(f"{results} at {size}, twice and four times as much")
 
 
 def processor_s(run: Callable[[], object]) -> float:
@@ -261,11 +261,11 @@ async def serving() -> AsyncIterator[httpx.AsyncClient]:
 
 def answer(hostile: Hostile, size: int, headers: dict[str, str] | None = None) -> httpx.Response:
     content = hostile.content(size)
-    sent = {"content-type": hostile.content_type, **hostile.headers, **(headers or {})}
+    received = {"content-type": hostile.content_type, **hostile.headers, **(headers or {})}
 
     async def ask() -> httpx.Response:
         async with serving() as client:
-            return await client.post(hostile.path, content=content, headers=sent)
+            return await client.post(hostile.path, content=content, headers=received)
 
     return asyncio.run(ask())
 
@@ -352,7 +352,7 @@ def leave_room(number: int) -> None:
     queue.admit(first)
     for _ in range(number):
         queue.admit(request_of(1), admission=Admission.WAIT)
-    queue.withdraw({one.key for one in first})
+    queue.withdraw({item.key for item in first})
     assert (queue.num_waiting, queue.num_for_room) == (number, 0)
 
 
@@ -360,20 +360,17 @@ def test_the_time_to_let_requests_into_the_queue_grows_with_their_number() -> No
     assert_linear(lambda number: processor_s(lambda: leave_room(number)), 1_000, LEAST_S)
 
 
-def test_other_requests_are_answered_while_a_form_is_parsed() -> None:
+async def test_other_requests_are_answered_while_a_form_is_parsed() -> None:
     hostile = REQUESTS["beginnings of boundaries"]
     content = hostile.content(20 * 65_536)
 
-    async def scenario() -> int:
-        async with serving() as client:
-            sending = asyncio.create_task(
-                client.post(hostile.path, content=content, headers={"content-type": hostile.content_type})
-            )
-            num_turns = 0
-            while not sending.done():
-                await asyncio.sleep(0)
-                num_turns += 1
-            check_answer(await sending)
-            return num_turns
-
-    assert asyncio.run(scenario()) > 20
+    async with serving() as client:
+        sending = asyncio.create_task(
+            client.post(hostile.path, content=content, headers={"content-type": hostile.content_type})
+        )
+        num_turns = 0
+        while not sending.done():
+            await asyncio.sleep(0)
+            num_turns += 1
+        check_answer(await sending)
+        assert num_turns > 20

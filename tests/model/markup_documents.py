@@ -70,11 +70,11 @@ def kept_sources(document: str, format: MarkupFormat) -> Counter[str]:
 def translated(marked: MarkedText, rng: random.Random) -> PlacedText:
     """A translation with the words of the text in any order, some missing, and with any links."""
     protected = set(marked.protected)
-    found = words(marked.text, marked.protected)
-    rng.shuffle(found)
+    result = words(marked.text, marked.protected)
+    rng.shuffle(result)
     text = ""
     links: list[tuple[Span, Span]] = []
-    for source in found:
+    for source in result:
         is_protected = source in protected
         if is_protected or rng.random() < 0.8:
             start = len(text)

@@ -41,7 +41,7 @@ class RecordedGraph:
             again = function(*args, **kwargs)
             for old, new in zip(_tensors(results), _tensors(again), strict=True):
                 # Views and tensors written in place keep their memory; others are copied to the recorded memory.
-                if _address(old) not in {_address(one) for one in _tensors(args)}:
+                if _address(old) not in {_address(tensor) for tensor in _tensors(args)}:
                     old.copy_(new)
 
 

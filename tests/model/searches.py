@@ -15,18 +15,18 @@ PREFIXES: list[tuple[int, ...]] = [(), (5,), (), (9, 4, 6, 4), (6, 7), (3, 4, 5,
 
 def paths(search: SearchTrace) -> list[dict[tuple[int, ...], Candidate]]:
     """The candidates of each step by their chosen tokens."""
-    found: dict[int, tuple[int, ...]] = {0: ()}
+    result: dict[int, tuple[int, ...]] = {0: ()}
     steps = []
     for step in search:
-        found |= {candidate.id: (*found[candidate.parent], candidate.token_id) for candidate in step}
-        steps.append({found[candidate.id]: candidate for candidate in step})
+        result |= {candidate.id: (*result[candidate.parent], candidate.token_id) for candidate in step}
+        steps.append({result[candidate.id]: candidate for candidate in step})
     return steps
 
 
-def same_searches(found: SearchTrace, expected: SearchTrace, tolerance: float = 1e-4) -> None:
+def same_searches(actual: SearchTrace, expected: SearchTrace, tolerance: float = 1e-4) -> None:
     """Both have the same candidates; the order of equally probable ones may differ."""
-    assert len(found) == len(expected)
-    for ours, theirs in zip(paths(found), paths(expected), strict=True):
+    assert len(actual) == len(expected)
+    for ours, theirs in zip(paths(actual), paths(expected), strict=True):
         assert ours.keys() == theirs.keys()
         for path, candidate in ours.items():
             assert (candidate.kept, candidate.finished) == (theirs[path].kept, theirs[path].finished)
@@ -37,9 +37,9 @@ def check_search(hypothesis: Hypothesis, request: DecodingRequest, policy: Decod
     """The search is consistent, and its best candidates are the hypothesis and its alternatives."""
     answers = [hypothesis, *hypothesis.alternatives]
     if not request.options.return_search:
-        assert all(one.search == () for one in answers)
+        assert all(answer.search == () for answer in answers)
         return
-    assert all(one.search == () for one in hypothesis.alternatives)
+    assert all(alternative.search == () for alternative in hypothesis.alternatives)
     _check_steps(hypothesis.search, request.options.width)
     rule = Sentence.of(request, policy, longest_target).rule
     scored = [
@@ -50,11 +50,11 @@ def check_search(hypothesis: Hypothesis, request: DecodingRequest, policy: Decod
     ]
     best = sorted(scored, key=lambda entry: -entry[0])[: request.options.num_hypotheses]
     assert len(answers) == len(best)
-    for one, (score, path) in zip(answers, best, strict=True):
-        if one.score is not None:
-            assert one.score == pytest.approx(score, abs=1e-5)
+    for item, (score, path) in zip(answers, best, strict=True):
+        if item.score is not None:
+            assert item.score == pytest.approx(score, abs=1e-5)
         chosen = path[:-1] if path[-1] == VOCABULARY.end_id else path
-        assert one.token_ids == [*request.prefix_ids, *chosen]
+        assert item.token_ids == [*request.prefix_ids, *chosen]
 
 
 def _check_steps(search: SearchTrace, width: int) -> None:
@@ -65,7 +65,7 @@ def _check_steps(search: SearchTrace, width: int) -> None:
     running = {0}
     for step in search:
         assert len(step) <= (2 * width if width > 1 else 1)
-        assert [one.log_prob for one in step] == sorted((one.log_prob for one in step), reverse=True)
+        assert [item.log_prob for item in step] == sorted((item.log_prob for item in step), reverse=True)
         for candidate in step:
             assert candidate.parent in running
             assert candidate.log_prob <= log_probs[candidate.parent] + 1e-5

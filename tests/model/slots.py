@@ -76,9 +76,9 @@ def requests(
     ]
 
 
-def some_searches(asked: Sequence[DecodingRequest]) -> list[DecodingRequest]:
+def some_searches(query: Sequence[DecodingRequest]) -> list[DecodingRequest]:
     """The same requests; a third of them return their search."""
-    return [replace(request, options=replace(request.options, return_search=request.key % 3 == 1)) for request in asked]
+    return [replace(request, options=replace(request.options, return_search=request.key % 3 == 1)) for request in query]
 
 
 def drive(group: Cohort, joining: Sequence[DecodingRequest]) -> dict[int, Finished]:
@@ -94,7 +94,7 @@ def drive_at_random(
 ) -> tuple[dict[int, Finished], set[int]]:
     """Outcomes of sentences that join and leave at random, and the keys of those that left."""
     rng = random.Random(seed)
-    waiting, left = list(joining), set()
+    waiting, remaining = list(joining), set()
     outcomes: dict[int, Finished] = {}
     while waiting or group.num_sentences:
         if waiting and rng.random() < 0.4:
@@ -102,11 +102,11 @@ def drive_at_random(
             outcomes |= {outcome.key: outcome for outcome in group.join(waiting[:number])}
             del waiting[:number]
         if group.num_sentences and rng.random() < 0.05:
-            gone = rng.choice(group.keys)
-            left.add(gone)
-            group.leave({gone, -1})
+            removed = rng.choice(group.keys)
+            remaining.add(removed)
+            group.leave({removed, -1})
         outcomes |= {outcome.key: outcome for outcome in group.step()}
-    return outcomes, left
+    return outcomes, remaining
 
 
 def ranked(outcome: Finished) -> list[Hypothesis]:
@@ -115,25 +115,25 @@ def ranked(outcome: Finished) -> list[Hypothesis]:
 
 
 def check_required(outcome: Finished, required_ids: Sequence[int]) -> None:
-    """Every hypothesis holds each required token once."""
+    """Every hypothesis contains each required token once."""
     for hypothesis in ranked(outcome):
         assert [hypothesis.token_ids.count(token) for token in required_ids] == [1] * len(required_ids)
 
 
-def same(found: Finished, expected: Finished, tolerance: float = 1e-4) -> None:
+def same(actual: Finished, expected: Finished, tolerance: float = 1e-4) -> None:
     """Both give the same hypotheses."""
-    assert [(one.token_ids, one.finish_reason) for one in ranked(found)] == [
-        (one.token_ids, one.finish_reason) for one in ranked(expected)
+    assert [(hypothesis.token_ids, hypothesis.finish_reason) for hypothesis in ranked(actual)] == [
+        (first.token_ids, first.finish_reason) for first in ranked(expected)
     ]
-    for one, other in zip(ranked(found), ranked(expected), strict=True):
-        assert (one.score is None) == (other.score is None)
-        if one.score is not None:
-            assert one.score == pytest.approx(other.score, abs=tolerance)
-        same_searches(one.search, other.search, tolerance)
+    for first, other in zip(ranked(actual), ranked(expected), strict=True):
+        assert (first.score is None) == (other.score is None)
+        if first.score is not None:
+            assert first.score == pytest.approx(other.score, abs=tolerance)
+        same_searches(first.search, other.search, tolerance)
 
 
-def all_same(found: dict[int, Finished], expected: dict[int, Finished], tolerance: float = 1e-4) -> None:
+def all_same(actual: dict[int, Finished], expected: dict[int, Finished], tolerance: float = 1e-4) -> None:
     """The same sentences finished, with the same answers."""
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for key, outcome in expected.items():
-        same(found[key], outcome, tolerance)
+        same(actual[key], outcome, tolerance)

@@ -21,8 +21,8 @@ from model.process.memory import give_back_freed_memory
 def resident():
     return psutil.Process().memory_info().rss // 2**20
 keep_freed_memory()
-held = [torch.ones(1_000_000) for _ in range(60)]
-del held[:-1]
+blocks = [torch.ones(1_000_000) for _ in range(60)]
+del blocks[:-1]
 before = resident()
 give_back_freed_memory()
 print(before - resident())
@@ -34,7 +34,7 @@ torch.set_num_threads(1)
 from model.process.allocator import keep_freed_memory
 print(keep_freed_memory() if sys.argv[1] == "keep" else None)
 def work():
-    held = [torch.ones(1_000_000) for _ in range(30)]
+    blocks = [torch.ones(1_000_000) for _ in range(30)]
 for _ in range(3):
     work()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -46,7 +46,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 def output(program: str, *arguments: str, **environment: str) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
         env={**clean, **environment},
@@ -54,7 +54,7 @@ def output(program: str, *arguments: str, **environment: str) -> str:
         text=True,
         check=True,
     )
-    return done.stdout
+    return process.stdout
 
 
 def run(how: str, **environment: str) -> tuple[str, int]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.errors import ConfigError
-from model.training.augmentation import Augmentation, join_sentences, made_up_name, rename
+from model.training.augmentation import Augmentation, join_sentences, rename
 
 SOURCE, TARGET = "Tom doesn't know Mary, does he?", "Tom kennt Maria nicht, oder?"
 
@@ -36,10 +35,10 @@ def test_punctuation_is_removed_from_both_sides_but_never_the_whole_text() -> No
 
 
 def test_typos_are_few_and_in_the_source() -> None:
-    found = {augmented(seed, typos=1) for seed in range(50)}
-    assert {target for _, target in found} == {TARGET}
-    assert len(found) > 25
-    assert all(abs(len(source) - len(SOURCE)) <= 1 for source, _ in found)
+    results = {augmented(seed, typos=1) for seed in range(50)}
+    assert {target for _, target in results} == {TARGET}
+    assert len(results) > 25
+    assert all(abs(len(source) - len(SOURCE)) <= 1 for source, _ in results)
 
 
 def test_a_text_with_few_letters_gets_no_typos() -> None:
@@ -63,12 +62,6 @@ def test_names_that_do_not_match_stay(source: str, target: str) -> None:
     assert rename(source, target, generator()) == (source, target)
 
 
-def test_generated_names_are_words_and_rarely_equal() -> None:
-    names = [made_up_name(generator(seed)) for seed in range(200)]
-    assert all(name.isalpha() and name[0].isupper() for name in names)
-    assert len(set(names)) > 150
-
-
 def test_a_sign_is_added_at_the_same_end_of_both_sides() -> None:
     for seed in range(100):
         source, target = augmented(seed, signs=1)
@@ -81,30 +74,12 @@ def test_a_sign_is_added_at_the_same_end_of_both_sides() -> None:
 def test_shares_are_met() -> None:
     shares = {"upper": 0.2, "lower": 0.3}
     rng = generator()
-    found = [Augmentation(**shares).apply(SOURCE, TARGET, rng)[0] for _ in range(4000)]
-    assert found.count(SOURCE.upper()) / 4000 == pytest.approx(0.2, abs=0.03)
-    assert found.count(SOURCE.lower()) / 4000 == pytest.approx(0.3, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("shares", "said"),
-    [
-        ({"upper": 1.5}, "upper is 1.5; it must be a share, 0 to 1"),
-        ({"typos": "some"}, "typos is 'some'; it must be a share"),
-        ({"names": True}, "names is True"),
-        ({"upper": 0.6, "lower": 0.6}, "come to 1.2"),
-    ],
-)
-def test_impossible_shares_are_refused(shares: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        Augmentation(**shares)
-
-
-def test_shares_that_sum_to_one_are_accepted() -> None:
-    assert Augmentation(upper=0.05, lower=0.15, unpunctuated=0.4, typos=0.3, signs=0.1).changes_sentences  # 1 + 2e-16
+    results = [Augmentation(**shares).apply(SOURCE, TARGET, rng)[0] for _ in range(4000)]
+    assert results.count(SOURCE.upper()) / 4000 == pytest.approx(0.2, abs=0.03)
+    assert results.count(SOURCE.lower()) / 4000 == pytest.approx(0.3, abs=0.03)
 
 
 def test_joined_sentences_keep_their_order_and_form_on_both_sides() -> None:
     pairs = [("One.", "Eins."), ("Two?", "Zwei?"), ("Three!", "Drei!")]
-    found = {join_sentences(pairs, generator(seed)) for seed in range(20)}
-    assert found == {("One. Two? Three!", "Eins. Zwei? Drei!"), ("One, Two, Three.", "Eins, Zwei, Drei.")}
+    results = {join_sentences(pairs, generator(seed)) for seed in range(20)}
+    assert results == {("One. Two? Three!", "Eins. Zwei? Drei!"), ("One, Two, Three.", "Eins, Zwei, Drei.")}

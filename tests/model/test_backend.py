@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.decoding.backend import Backend, ModelToDecode, NativeBackend, SlotBackend, choose_backend, preferred_backend
+from model.decoding.backend import Backend, ModelToDecode, choose_backend, preferred_backend
 from model.decoding.native import library, packed
 from model.decoding.options import DecodingOptions
 from model.decoding.policy import DecodingPolicy
@@ -80,37 +80,7 @@ def test_a_bundle_without_a_slot_step_is_decoded_eagerly(model: ModelToDecode) -
 
 def test_the_back_end_for_a_gpu_can_be_predicted_without_one(model: ModelToDecode) -> None:
     gpu = torch.device("cuda")
-    found = preferred_backend(model.architecture, "float16", gpu)
-    assert (found.name, found.reason) == ("slots", "the fastest on a GPU")
+    result = preferred_backend(model.architecture, "float16", gpu)
+    assert (result.name, result.reason) == ("slots", "the fastest on a GPU")
     old = preferred_backend(model.architecture, "float16", gpu, has_slots=False)
     assert old.name == "eager" and "export it again" in old.reason and "not on the CPU" in old.reason
-
-
-def test_every_backend_has_its_largest_batch_and_warm_up_sizes(model: ModelToDecode) -> None:
-    slots, eager = choose_backend(model, slots=True), choose_backend(model, native=False)
-    assert [slots.max_rows(4), eager.max_rows(1)] == [256, 256]
-    assert slots.warm_up_batches == eager.warm_up_batches, "without graphs, no size is special"
-    assert slots.graphs is not None and slots.graphs.why_off == "the model is not on a GPU"
-    assert eager.graphs is None
-
-
-def test_the_compiled_decoder_takes_more_rows_with_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing: Any = None
-    native = NativeBackend(nothing, VOCABULARY, DecodingPolicy(), 60, "the fastest")
-    rows = {}
-    for number in (1, 2, 16):
-        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
-        rows[number] = (native.max_rows(1), native.max_rows(4))
-    assert rows == {1: (96, 256), 2: (96, 256), 16: (768, 2048)}
-
-
-def test_slots_take_thousands_of_rows_on_a_gpu_if_there_is_memory_for_them(
-    model: ModelToDecode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slots = choose_backend(model, slots=True)
-    assert isinstance(slots, SlotBackend)
-    on_gpu = SlotBackend(replace(model, device=torch.device("cuda")), slots.reason, slots.slots)
-    row_bytes = 2 * 192 * 2 * 2 * 32 * 4 + 4 * 4 * 12
-    for free_bytes, rows in ((80e9, 4096), (4 * row_bytes * 1000, 1000), (0, 4)):
-        monkeypatch.setattr("model.decoding.backend.available_bytes", lambda device, found=free_bytes: found)
-        assert on_gpu.max_rows(4) == rows

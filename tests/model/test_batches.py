@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.errors import ConfigError, DataError
+from model.errors import ConfigError
 from model.text.symbols import BACK_TRANSLATED
 from model.text.tokenizer import END_ID, PAD_ID, START_ID
 from model.text.tokenizer_training import learn_tokenizer
@@ -16,8 +16,6 @@ from model.training.augmentation import Augmentation
 from model.training.batches import Batch, BatchMaker
 from model.training.corpus import LoadedCorpus
 from model.training.distributed import ALONE
-from model.training.examples import Context, Examples
-from model.training.prefetch import prefetch
 from model.training.update_batches import Position, update_batches
 from tests.model.vocabulary import SENTENCES, TOKENIZER
 
@@ -34,11 +32,11 @@ def maker(**changes: Any) -> BatchMaker:
 
 def rows(batches: list[Batch]) -> Counter[Row]:
     """The number of occurrences of each source and target, without padding."""
-    found: Counter[Row] = Counter()
+    counter: Counter[Row] = Counter()
     for batch in batches:
         for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
-            found[tuple(i for i in source if i != PAD_ID), tuple(i for i in target if i != PAD_ID)] += 1
-    return found
+            counter[tuple(i for i in source if i != PAD_ID), tuple(i for i in target if i != PAD_ID)] += 1
+    return counter
 
 
 def expected_rows(directions: list[tuple[str, str]]) -> Counter[Row]:
@@ -52,9 +50,9 @@ def expected_rows(directions: list[tuple[str, str]]) -> Counter[Row]:
     return expected
 
 
-def same(one: list[Batch], other: list[Batch]) -> bool:
-    return len(one) == len(other) and all(
-        torch.equal(a.source, b.source) and torch.equal(a.target, b.target) for a, b in zip(one, other, strict=True)
+def same(first: list[Batch], other: list[Batch]) -> bool:
+    return len(first) == len(other) and all(
+        torch.equal(a.source, b.source) and torch.equal(a.target, b.target) for a, b in zip(first, other, strict=True)
     )
 
 
@@ -72,11 +70,11 @@ def test_a_weight_is_the_number_of_repetitions_in_an_epoch() -> None:
     batches = BatchMaker(
         [often, seldom], ("en", "de"), [("en", "de")], TOKENIZER, batch_tokens=80, max_tokens=20, seed=3
     )
-    found = rows(list(batches.epoch(0)))
+    result = rows(list(batches.epoch(0)))
     rare = (tuple(TOKENIZER.encode("rare", "de")), (START_ID, *TOKENIZER.encode_target("selten")))
-    assert 60 < found.pop(rare) < 140
-    assert set(found.values()) == {2, 3}
-    assert set(found) == set(expected_rows([("en", "de")]))
+    assert 60 < result.pop(rare) < 140
+    assert set(result.values()) == {2, 3}
+    assert set(result) == set(expected_rows([("en", "de")]))
     assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "every epoch draws again"
 
 
@@ -91,9 +89,9 @@ def test_tagged_sources_have_their_symbol_after_the_language_marker(cut: float) 
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
     tagged = LoadedCorpus(PAIRS, tag=BACK_TRANSLATED)
     batches = maker(corpora=[tagged], tokenizer=tokenizer, subword_sampling=cut)
-    found = rows(list(batches.epoch(0)))
-    assert found
-    for source, target in found:
+    result = rows(list(batches.epoch(0)))
+    assert result
+    for source, target in result:
         assert tokenizer.pieces(source[:2]) in (["<2de>", "<bt>"], ["<2en>", "<bt>"])
         assert "<bt>" not in [*tokenizer.pieces(source[2:]), *tokenizer.target_pieces(target)]
 
@@ -150,8 +148,8 @@ def test_no_batch_exceeds_its_budget(options: dict[str, Any], batch_tokens: int)
 @every_variety
 @pytest.mark.parametrize("skip", [1, 3, 10_000])
 def test_skipping_batches_does_not_change_later_ones(options: dict[str, Any], skip: int) -> None:
-    whole = list(maker(**options).epoch(2))
-    assert same(list(maker(**options).epoch(2, skip=skip)), whole[skip:])
+    full = list(maker(**options).epoch(2))
+    assert same(list(maker(**options).epoch(2, skip=skip)), full[skip:])
 
 
 @every_variety
@@ -160,32 +158,18 @@ def test_an_epoch_in_pieces_has_every_example_and_resumes_in_each(
     options: dict[str, Any], piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.training.batches.PIECE", piece)
-    made = maker(**options)
-    assert made.num_pieces(1) == -(-made.num_examples // piece)
+    batches = maker(**options)
+    assert batches.num_pieces(1) == -(-batches.num_examples // piece)
     if not options:
-        assert rows(list(made.epoch(1))) == expected_rows(BOTH)
-    updates = update_batches(made, Position(epoch=1), 1, ALONE)
-    whole = [next(updates) for _ in range(made.num_pieces(1) + 3)]
-    for number, update in enumerate(whole[:-1]):
+        assert rows(list(batches.epoch(1))) == expected_rows(BOTH)
+    updates = update_batches(batches, Position(epoch=1), 1, ALONE)
+    full = [next(updates) for _ in range(batches.num_pieces(1) + 3)]
+    for number, update in enumerate(full[:-1]):
         following = next(update_batches(maker(**options), update.position, 1, ALONE))
-        assert following.position == whole[number + 1].position
-        assert following.epochs == whole[number + 1].epochs
-        assert same(following.batches, whole[number + 1].batches)
-    assert [update.epochs for update in whole] == sorted({update.epochs for update in whole})
-
-
-def test_examples_that_an_epoch_does_not_draw_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = maker(corpora=[LoadedCorpus(PAIRS, weight=0.1)], augmentation=Augmentation(upper=1))
-    read: list[int] = []
-    text = Examples.text
-
-    def counted(self: Examples, index: int) -> tuple[str, str, Context]:
-        read.append(index)
-        return text(self, index)
-
-    monkeypatch.setattr(Examples, "text", counted)
-    list(made.epoch(0))
-    assert 0 < len(set(read)) < 0.3 * made.num_examples
+        assert following.position == full[number + 1].position
+        assert following.epochs == full[number + 1].epochs
+        assert same(following.batches, full[number + 1].batches)
+    assert [update.epochs for update in full] == sorted({update.epochs for update in full})
 
 
 @every_variety
@@ -196,25 +180,12 @@ def test_the_same_seed_gives_the_same_batches_and_another_does_not(options: dict
     assert not same(first, list(maker(seed=4, **options).epoch(0)))
 
 
-def test_batches_are_not_ordered_by_length() -> None:
-    lengths = [batch.target.size(1) for batch in maker().epoch(0)]
-    assert lengths != sorted(lengths)
-    assert lengths != sorted(lengths, reverse=True)
-
-
 def test_sampled_segmentation_changes_only_the_pieces_of_a_source() -> None:
     plain = rows(list(maker().epoch(0)))
     varied = rows(list(maker(subword_sampling=1.0).epoch(0)))
     assert varied != plain
     assert {TOKENIZER.decode(source) for source, _ in varied} == {TOKENIZER.decode(source) for source, _ in plain}
     assert Counter(target for _, target in varied) == Counter(target for _, target in plain)
-
-
-@pytest.mark.parametrize("side", ["subword_sampling", "target_subword_sampling"])
-def test_character_vocabularies_have_no_sampled_segmentation(side: str) -> None:
-    letters = learn_tokenizer(SENTENCES, 300, ["de", "en"], kind="char")
-    with pytest.raises(ConfigError, match="a vocabulary of subwords"):
-        maker(tokenizer=letters, **{side: 0.1})
 
 
 def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
@@ -225,18 +196,11 @@ def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
         assert source[-1] == END_ID
 
 
-def test_lower_casing_reaches_sources_only() -> None:
-    lowered = rows(list(maker(augmentation=Augmentation(lower=1), max_tokens=40).epoch(0)))
-    sources, targets = ({TOKENIZER.decode(row[side]) for row in lowered} for side in (0, 1))
-    assert sources == {source.lower().strip() for pair in PAIRS for source in pair}
-    assert targets == {target.strip() for pair in PAIRS for target in pair}
-
-
 def test_augmentation_of_both_sides_changes_both() -> None:
     shouted = rows(list(maker(augmentation=Augmentation(upper=1), max_tokens=60).epoch(0)))
-    found = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
+    results = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
     expected = {(a.upper().strip(), b.upper().strip()) for pair in PAIRS for a, b in (pair, pair[::-1])}
-    assert found == expected
+    assert results == expected
 
 
 def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
@@ -259,83 +223,16 @@ def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:
             )
         )
 
-    joined = of(1.0)
-    assert joined.total() < 0.7 * of(0.0).total()
+    merged = of(1.0)
+    assert merged.total() < 0.7 * of(0.0).total()
     to_german = TOKENIZER.encode("", "de")[0]
-    seen: Counter[str] = Counter()
-    for source, target in joined.elements():
+    counter: Counter[str] = Counter()
+    for source, target in merged.elements():
         assert max(len(source), len(target) - 1) <= 90
         assert source.count(END_ID) == target.count(END_ID) == 1
         words = [[word.strip(",.") for word in TOKENIZER.decode(side).split()] for side in (source, target)]
         # Each sentence is followed by the next one, on both sides in the same order, in the direction of the row.
         assert words[1] == [word.upper() if source[0] == to_german else word.lower() for word in words[0]]
         assert all(word.isupper() == (source[0] != to_german) for word in words[0])
-        seen.update(words[0])
-    assert seen == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())
-
-
-def test_joined_sentences_are_augmented_per_epoch() -> None:
-    both = Augmentation(joined=1, upper=1)
-    for source, target in rows(list(maker(max_tokens=90, batch_tokens=400, augmentation=both).epoch(0))):
-        assert TOKENIZER.decode(source).isupper()
-        assert TOKENIZER.decode(target).isupper()
-
-
-def test_joining_keeps_a_batch_without_room_unchanged() -> None:
-    """The longest sentences have the maximal length, so that two of them do not fit."""
-    bound = max(len(side) for row in expected_rows(BOTH) for side in (row[0], row[1][1:]))
-    longest = {row for row in expected_rows(BOTH) if bound in (len(row[0]), len(row[1]) - 1)}
-    joined = rows(list(maker(max_tokens=bound, augmentation=Augmentation(joined=1)).epoch(0)))
-    assert longest <= joined.keys()
-    assert max(max(len(source), len(target) - 1) for source, target in joined) == bound
-
-
-def test_a_bound_below_every_sentence_is_refused() -> None:
-    with pytest.raises(DataError, match="longer than max_tokens_per_sentence, which is 2"):
-        maker(max_tokens=2)
-
-
-def test_target_segmentation_is_sampled_if_configured() -> None:
-    plain = rows(list(maker().epoch(0)))
-    varied = rows(list(maker(target_subword_sampling=1.0).epoch(0)))
-    assert Counter(source for source, _ in varied) == Counter(source for source, _ in plain)
-    assert Counter(target for _, target in varied) != Counter(target for _, target in plain)
-    assert {TOKENIZER.decode(target) for _, target in varied} == {TOKENIZER.decode(target) for _, target in plain}
-
-
-def test_each_epoch_samples_another_segmentation() -> None:
-    batches = maker(subword_sampling=1.0)
-    assert rows(list(batches.epoch(0))) != rows(list(batches.epoch(1)))
-
-
-def test_sampled_segmentation_adds_no_padding() -> None:
-    many = BatchMaker(
-        [LoadedCorpus(PAIRS * 20)],
-        ("en", "de"),
-        BOTH,
-        TOKENIZER,
-        batch_tokens=400,
-        max_tokens=60,
-        seed=3,
-        subword_sampling=0.5,
-    )
-    batches = list(many.epoch(0))
-    assert sum(int((batch.source != PAD_ID).sum()) for batch in batches) > 0.85 * sum(
-        batch.source.numel() for batch in batches
-    )
-    assert all(batch.source.size(0) * batch.source.size(1) <= 400 for batch in batches)
-
-
-def test_positions_are_those_of_the_tokens_to_predict() -> None:
-    batch = Batch(torch.tensor([[5, END_ID]] * 2), torch.tensor([[START_ID, 7, END_ID], [START_ID, END_ID, PAD_ID]]))
-    assert batch.predicted_positions is not None
-    assert batch.predicted_positions.tolist() == [0, 1, 2]
-    assert batch.num_target_tokens == 3
-    assert Batch(batch.source[:1], batch.target[:1]).predicted_positions is None
-
-
-def test_items_made_ahead_are_unchanged() -> None:
-    options = {"subword_sampling": 0.5, "target_subword_sampling": 0.5, "augmentation": Augmentation(lower=0.2)}
-    made = maker(**options)
-    with prefetch(item for item in made.epoch(1)) as batches:
-        assert same(list(batches), list(maker(**options).epoch(1)))
+        counter.update(words[0])
+    assert counter == Counter(word.strip(".") for pair in pairs for side in pair for word in side.split())

@@ -100,8 +100,8 @@ def test_a_sentence_in_capitals_gets_a_translation_in_capitals_and_its_neighbour
 ) -> None:
     text = "THE CAT SEES OLD DOG. red house likes tree."
     small, plain = translator.translate(["The cat sees old dog.", "red house likes tree."], target="de")
-    (found,) = translator.translate([text], target="de")
-    assert found.text == f"{small.text.upper()} {plain.text}"
+    (translation,) = translator.translate([text], target="de")
+    assert translation.text == f"{small.text.upper()} {plain.text}"
 
 
 def test_models_without_case_folding_read_capitals_unchanged(toy_bundle: Path) -> None:
@@ -114,20 +114,22 @@ def test_models_without_case_folding_read_capitals_unchanged(toy_bundle: Path) -
 def test_alternatives_and_alignment_are_in_capitals_too(translator: Translator) -> None:
     text = "RED CAT. old dog likes tree."
     options = TranslationOptions(num_hypotheses=2)
-    (found,) = translator.translate([text], options, target="de", return_alignment=True)
+    (translation,) = translator.translate([text], options, target="de", return_alignment=True)
     small, plain = translator.translate(["Red cat.", "old dog likes tree."], options, target="de")
-    assert found.alternatives[0].text == f"{small.alternatives[0].text.upper()} {plain.alternatives[0].text}"
-    assert found.alignment is not None
-    for link in found.alignment:
+    assert translation.alternatives[0].text == f"{small.alternatives[0].text.upper()} {plain.alternatives[0].text}"
+    assert translation.alignment is not None
+    for link in translation.alignment:
         assert text[slice(*link.source)].strip() == text[slice(*link.source)] != ""
-        assert found.text[slice(*link.target)] != ""
-    assert found.alignment[-1].target[1] == len(found.text)
+        assert translation.text[slice(*link.target)] != ""
+    assert translation.alignment[-1].target[1] == len(translation.text)
 
 
 def test_attention_shows_the_lower_case_tokens(translator: Translator) -> None:
     attention = translator.attention("RED CAT SEES DOG.", target="de")
     assert attention.source_tokens == translator.attention("Red cat sees dog.", target="de").source_tokens
     assert attention.translation == translator.translate(["RED CAT SEES DOG."], target="de")[0].text
-    given = translator.attention("RED CAT SEES DOG.", target="de", target_text="ROT KATZE.")
-    assert given.translation == "ROT KATZE."
-    assert given.target_tokens == translator.attention("red cat.", target="de", target_text="Rot katze.").target_tokens
+    arguments = translator.attention("RED CAT SEES DOG.", target="de", target_text="ROT KATZE.")
+    assert arguments.translation == "ROT KATZE."
+    assert (
+        arguments.target_tokens == translator.attention("red cat.", target="de", target_text="Rot katze.").target_tokens
+    )

@@ -30,13 +30,13 @@ GREEDY = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=2
 BEAM = DecodingOptions(beam_size=3, num_hypotheses=3, return_scores=True, max_new_tokens=20)
 
 
-def same(found: Hypothesis | None, expected: Hypothesis | None) -> None:
-    assert found is not None
+def same(actual: Hypothesis | None, expected: Hypothesis | None) -> None:
+    assert actual is not None
     assert expected is not None
-    for one, other in zip([found, *found.alternatives], [expected, *expected.alternatives], strict=True):
-        assert one.token_ids == other.token_ids
-        assert one.finish_reason == other.finish_reason
-        assert one.score == pytest.approx(other.score, abs=1e-5)
+    for first, other in zip([actual, *actual.alternatives], [expected, *expected.alternatives], strict=True):
+        assert first.token_ids == other.token_ids
+        assert first.finish_reason == other.finish_reason
+        assert first.score == pytest.approx(other.score, abs=1e-5)
 
 
 @pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
@@ -45,9 +45,9 @@ def test_a_batch_of_n_gives_the_outputs_of_n_single_sentences(
     options: DecodingOptions, prefixes: list[tuple[int, ...]]
 ) -> None:
     transformer = tiny_transformer()
-    asked = some_searches(requests(random_sources(17), options, prefix_ids=prefixes))
-    together = drive(plain_cohort(transformer, options.width), asked)
-    for request in asked:
+    inputs = some_searches(requests(random_sources(17), options, prefix_ids=prefixes))
+    together = drive(plain_cohort(transformer, options.width), inputs)
+    for request in inputs:
         same_outcome(together[request.key], drive(plain_cohort(transformer, options.width), [request])[request.key])
 
 
@@ -59,10 +59,10 @@ def test_sentences_that_join_and_leave_change_no_output(
 ) -> None:
     transformer = tiny_transformer()
     rng = random.Random(seed)
-    asked = some_searches(requests(random_sources(40, seed=seed), options, prefix_ids=prefixes))
-    expected = drive(plain_cohort(transformer, options.width), asked)
+    inputs = some_searches(requests(random_sources(40, seed=seed), options, prefix_ids=prefixes))
+    expected = drive(plain_cohort(transformer, options.width), inputs)
     group = cohort(transformer, options.width)
-    waiting = list(asked)
+    waiting = list(inputs)
     dropped: set[int] = set()
     outcomes = {}
     while waiting or group.num_sentences:
@@ -72,18 +72,18 @@ def test_sentences_that_join_and_leave_change_no_output(
             for outcome in group.join(joining):
                 outcomes[outcome.key] = outcome
         if group.num_sentences and rng.random() < 0.1:
-            gone = rng.choice(group.keys)
-            dropped.add(gone)
-            group.leave({gone, 999})
-            assert gone not in group.keys
+            removed = rng.choice(group.keys)
+            dropped.add(removed)
+            group.leave({removed, 999})
+            assert removed not in group.keys
         for outcome in group.step():
             outcomes[outcome.key] = outcome
     assert dropped
-    assert set(outcomes) == set(range(len(asked))) - dropped
+    assert set(outcomes) == set(range(len(inputs))) - dropped
     for key, outcome in outcomes.items():
         same_outcome(outcome, expected[key])
         assert outcome.hypothesis is not None
-        check_search(outcome.hypothesis, asked[key], DecodingPolicy(), LONGEST_TARGET)
+        check_search(outcome.hypothesis, inputs[key], DecodingPolicy(), LONGEST_TARGET)
 
 
 def test_options_of_one_cohort_may_differ_from_sentence_to_sentence() -> None:
@@ -119,15 +119,15 @@ REQUIRED_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 def test_sentences_with_and_without_required_tokens_decode_together(options: DecodingOptions, seed: int) -> None:
     transformer = tiny_transformer()
     sources = random_sources(30, seed=seed)
-    asked = some_searches(requests(sources, options, required_ids=REQUIRED_IDS, prefix_ids=[(), (4, 9), (), (5,)]))
-    found, left = drive_at_random(plain_cohort(transformer, options.width, RESERVED), asked, seed)
-    for key, outcome in found.items():
-        check_required(outcome, asked[key].required_ids)
-        same_outcome(outcome, drive(plain_cohort(transformer, options.width, RESERVED), [asked[key]])[key])
-    assert len(found) > 20
-    free = [request for request in asked if not request.required_ids and request.key not in left]
+    inputs = some_searches(requests(sources, options, required_ids=REQUIRED_IDS, prefix_ids=[(), (4, 9), (), (5,)]))
+    outcomes, remaining = drive_at_random(plain_cohort(transformer, options.width, RESERVED), inputs, seed)
+    for key, outcome in outcomes.items():
+        check_required(outcome, inputs[key].required_ids)
+        same_outcome(outcome, drive(plain_cohort(transformer, options.width, RESERVED), [inputs[key]])[key])
+    assert len(outcomes) > 20
+    free = [request for request in inputs if not request.required_ids and request.key not in remaining]
     others = drive(plain_cohort(transformer, options.width, RESERVED), free)
-    all_same({key: found[key] for key in others}, others)
+    all_same({key: outcomes[key] for key in others}, others)
 
 
 @pytest.mark.parametrize(("seed", "width", "force_end"), pairwise(range(3), (1, 2, 4), (False, True)))
@@ -136,7 +136,7 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
 ) -> None:
     transformer = tiny_transformer(seed=seed)
     rng = random.Random(f"{seed} {width} {force_end}")
-    asked = []
+    calls = []
     for key, source in enumerate(random_sources(40, seed=seed)):
         required_ids = tuple(rng.sample(range(8, 12), rng.randint(1, 4)))
         options = DecodingOptions(
@@ -150,12 +150,12 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
             min_new_tokens=rng.choice([0, len(required_ids)]),
             no_repeat_ngram_size=rng.choice([0, 0, 1, 2]),
         )
-        asked.append(DecodingRequest(key, source, options, (5,), required_ids))
+        calls.append(DecodingRequest(key, source, options, (5,), required_ids))
     policy = DecodingPolicy(forbidden=RESERVED.forbidden, force_end=force_end, renormalise=seed == 2)
-    outcomes = drive(plain_cohort(transformer, width, policy), asked)
-    for request in asked:
+    outcomes = drive(plain_cohort(transformer, width, policy), calls)
+    for request in calls:
         check_required(outcomes[request.key], request.required_ids)
-    reasons = {one.finish_reason for outcome in outcomes.values() for one in ranked(outcome)}
+    reasons = {hypothesis.finish_reason for outcome in outcomes.values() for hypothesis in ranked(outcome)}
     assert reasons == {"stop", "length"}
 
 
@@ -164,8 +164,8 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
 def test_more_required_tokens_than_fit_do_not_fail_a_sentence(options: DecodingOptions, force_end: bool) -> None:
     policy = DecodingPolicy(forbidden=RESERVED.forbidden, force_end=force_end)
     short = replace(options, max_new_tokens=3, num_hypotheses=1)
-    asked = requests(random_sources(8), short, required_ids=[(8, 9, 10, 11)])
-    for outcome in drive(plain_cohort(tiny_transformer(), options.width, policy), asked).values():
+    inputs = requests(random_sources(8), short, required_ids=[(8, 9, 10, 11)])
+    for outcome in drive(plain_cohort(tiny_transformer(), options.width, policy), inputs).values():
         (cut,) = ranked(outcome)
         assert len(cut.token_ids) == 3 - force_end
         assert cut.finish_reason == "length"
@@ -175,10 +175,10 @@ def test_more_required_tokens_than_fit_do_not_fail_a_sentence(options: DecodingO
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_sentence_may_consist_of_required_tokens(options: DecodingOptions) -> None:
     nothing_else = DecodingPolicy(forbidden=(0, 1, *range(3, 12)))
-    asked = requests(random_sources(4), options, required_ids=[(9,), (11, 8, 10), (9, 10)])
-    for key, outcome in drive(plain_cohort(tiny_transformer(), options.width, nothing_else), asked).items():
+    inputs = requests(random_sources(4), options, required_ids=[(9,), (11, 8, 10), (9, 10)])
+    for key, outcome in drive(plain_cohort(tiny_transformer(), options.width, nothing_else), inputs).items():
         for hypothesis in ranked(outcome):
-            assert sorted(hypothesis.token_ids) == sorted(asked[key].required_ids)
+            assert sorted(hypothesis.token_ids) == sorted(inputs[key].required_ids)
             assert hypothesis.finish_reason == "stop"
 
 
@@ -188,14 +188,14 @@ def test_a_cohort_that_is_joined_continuously_drops_old_columns() -> None:
     group = cohort(transformer, 1)
     sources = random_sources(2)
     expected = [outcome.hypothesis for _, outcome in sorted(decode(transformer, sources, options).items())]
-    done = 0
+    finished = 0
     for turn in range(300):
         if turn % 3 == 0:
             group.join([DecodingRequest(turn, sources[turn % 2], options)])
         for outcome in group.step():
             assert outcome.hypothesis == expected[outcome.key % 2]
-            done += 1
-    assert done > 90
+            finished += 1
+    assert finished > 90
     assert group.longest_target <= 6 + 2 * 32
 
 
@@ -212,19 +212,6 @@ def test_forced_tokens_may_outnumber_the_columns_added_at_once() -> None:
     expected = log_probs(transformer, source, list(forced))
     expected[[0, 1]] = -math.inf
     assert first == int(expected.argmax())
-
-
-def test_the_cohort_reports_its_load() -> None:
-    transformer = tiny_transformer()
-    group = cohort(transformer, 3)
-    assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (0, 0, 0, [])
-    assert group.step() == []
-    assert group.join([]) == []
-    options = DecodingOptions(beam_size=3, min_new_tokens=5)
-    group.join([DecodingRequest(7, [4, 5, 2], options), DecodingRequest(8, [4, 5, 6, 7, 2], options)])
-    assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (2, 6, 5, [7, 8])
-    group.leave([8])
-    assert (group.num_sentences, group.num_rows, group.longest_source, group.keys) == (1, 3, 3, [7])
 
 
 def test_a_small_budget_changes_no_output() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from typing import Any
 
 import pytest
@@ -33,32 +32,24 @@ def test_a_count_must_be_a_positive_integer(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "output"),
     [
         ({"num_heads": 3}, "num_heads is 3, which does not divide d_model 16"),
         ({"d_model": 15, "num_heads": 5}, "d_model is 15; .* must be even"),
         ({"dropout": 1.0}, "dropout is 1.0; it must be a number of at least 0 and below 1"),
-        ({"dropout": -0.1}, "dropout is -0.1"),
-        ({"dropout": math.nan}, "dropout is nan"),
-        ({"dropout": "x"}, "dropout is 'x'; it must be a number"),
         ({"layer_norm_eps": 0.0}, "layer_norm_eps is 0.0; it must be a number above 0 and below 1"),
-        ({"layer_norm_eps": "1e-5"}, "layer_norm_eps is '1e-5'; it must be a number"),
         ({"activation": "tanh"}, "activation is 'tanh'; it must be 'relu', 'silu' or 'gelu'"),
         ({"norm": "middle"}, "norm is 'middle'; it must be 'pre', 'post' or 'residual-post'"),
         ({"layer_norm_gain": "matrix"}, "layer_norm_gain is 'matrix'; it must be 'vector' or 'scalar'"),
-        ({"share_embeddings": "no"}, "share_embeddings is 'no'; it must be true or false"),
         ({"tie_output": 1}, "tie_output is 1; it must be true or false"),
         ({"positions": "rotary"}, "positions is 'rotary'; it must be 'interleaved', .* or 'learned'"),
         ({"position_offset": -1}, "position_offset is -1; it must be a whole number of at least 0"),
-        ({"scale_embedding": 1}, "scale_embedding is 1; it must be true or false"),
-        ({"decoder_num_heads": 3}, "decoder_num_heads is 3, which does not divide d_model 16"),
-        ({"decoder_d_ff": 0}, "decoder_d_ff is 0; it must be a whole number of at least 1"),
         ({"target_vocab_size": 30}, "the source has 20 tokens and the target 30; set share_embeddings to false"),
     ],
     ids=str,
 )
-def test_an_impossible_architecture_is_refused_with_the_field_named(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_an_impossible_architecture_is_refused_with_the_field_named(wrong: dict[str, Any], output: str) -> None:
+    with pytest.raises(ConfigError, match=output):
         small_config(**wrong)
 
 
@@ -79,26 +70,6 @@ def test_vocabularies_may_differ_if_nothing_is_shared() -> None:
 def test_an_architecture_round_trips_through_json(change: dict[str, Any]) -> None:
     config = small_config(**change)
     assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-
-
-def test_an_unknown_field_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"^The architecture has the unknown key 'encoders'; .*encoder_layers"):
-        ModelConfig.from_dict({**small_config().to_dict(), "encoders": 3})
-
-
-def test_a_missing_field_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"has no 'source_vocab_size', which it needs. .* no 'target_vocab_size'"):
-        ModelConfig.from_dict({"d_model": 8})
-
-
-def test_every_error_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"^dropout is 2; .* below 1\. tie_output is 'no'; it must be .*\.$"):
-        small_config(dropout=2, tie_output="no")
-
-
-def test_an_architecture_is_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        small_config().d_model = 8  # type: ignore[misc]
 
 
 def test_every_field_is_documented() -> None:

@@ -40,7 +40,7 @@ class Whole:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "output"),
     [
         ({"name": ""}, "name is ''; it must be text that is not empty."),
         ({"first": 5}, "first is 5; it must be a mapping of keys to values."),
@@ -66,10 +66,10 @@ class Whole:
     ],
     ids=str,
 )
-def test_an_error_is_named_with_path_value_and_bound(values: dict[Any, Any], said: str) -> None:
-    with pytest.raises(ConfigError) as found:
+def test_an_error_is_named_with_path_value_and_bound(values: dict[Any, Any], output: str) -> None:
+    with pytest.raises(ConfigError) as result:
         from_mapping(Whole, values)
-    assert said in str(found.value)
+    assert output in str(result.value)
 
 
 def test_all_errors_are_named() -> None:

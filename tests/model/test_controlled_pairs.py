@@ -38,18 +38,18 @@ def text(parts: Sequence[Part]) -> str:
 
 def test_links_of_frequent_words_carry_no_meaning() -> None:
     first, second = "dog sees tree.", "Baum sieht Hund."
-    kept = content_links(LEXICON.links(first, second), LEXICON, first, second)
-    assert [first[slice(*link.first)] for link in kept] == ["dog", "tree"]
+    stored = content_links(LEXICON.links(first, second), LEXICON, first, second)
+    assert [first[slice(*link.first)] for link in stored] == ["dog", "tree"]
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_both_sides_have_the_same_placeholders_once_each(seed: int) -> None:
     source, target = PAIRS[seed]
-    made = with_placeholders(source, target, LEXICON.links(source, target), np.random.default_rng(seed))
-    assert made is not None
-    assert sorted(symbols(made[0])) == sorted(symbols(made[1]))
-    assert set(Counter(symbols(made[0])).values()) == {1}
-    words = [Counter(text(parts).replace(".", " ").split()) for parts in made]
+    product = with_placeholders(source, target, LEXICON.links(source, target), np.random.default_rng(seed))
+    assert product is not None
+    assert sorted(symbols(product[0])) == sorted(symbols(product[1]))
+    assert set(Counter(symbols(product[0])).values()) == {1}
+    words = [Counter(text(parts).replace(".", " ").split()) for parts in product]
     assert not words[0] - Counter(source.replace(".", " ").split()), "no word is new"
     assert not words[1] - Counter(target.replace(".", " ").split())
 
@@ -57,17 +57,17 @@ def test_both_sides_have_the_same_placeholders_once_each(seed: int) -> None:
 def test_a_sentence_whose_words_have_no_partner_gets_no_placeholder_inside() -> None:
     rng = np.random.default_rng(1)
     for _ in range(50):
-        made = with_placeholders("Oh dear.", "Ach je.", [], rng)
-        assert made is None or (text(made[0]).strip(), text(made[1]).strip()) == ("Oh dear.", "Ach je.")
+        product = with_placeholders("Oh dear.", "Ach je.", [], rng)
+        assert product is None or (text(product[0]).strip(), text(product[1]).strip()) == ("Oh dear.", "Ach je.")
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_term_stands_behind_its_word_and_the_rest_stays(seed: int) -> None:
     source, target = PAIRS[seed]
     links = LEXICON.links(source, target)
-    made = with_terms(source, target, links, LEXICON, False, np.random.default_rng(seed))
-    assert made is not None
-    parts, told = made
+    product = with_terms(source, target, links, LEXICON, False, np.random.default_rng(seed))
+    assert product is not None
+    parts, headers = product
     rest, terms = "", []
     position = 0
     while position < len(parts):
@@ -83,19 +83,19 @@ def test_a_term_stands_behind_its_word_and_the_rest_stays(seed: int) -> None:
             position += 1
     assert rest == source
     assert terms
-    assert all(str(term).split()[0] in text(told) for _, term in terms)
+    assert all(str(term).split()[0] in text(headers) for _, term in terms)
 
 
 def test_a_dictionary_form_is_the_shortest_of_a_words_translations_with_its_stem() -> None:
     lexicon = WordLexicon({"houses": {"häusern": 0.4, "häuser": 0.3, "haus": 0.1, "hauptstadt": 0.1}}, {})
     links = WordLexicon({"houses": {"häusern": 0.9}}, {"häusern": {"houses": 0.9}}).links("houses", "Häusern")
-    found = set()
+    result = set()
     for seed in range(30):
-        made = with_terms("houses", "Häusern", links, lexicon, False, np.random.default_rng(seed))
-        assert made is not None
-        assert made[1] == ["Häusern"]
-        found.add(made[0][3])
-    assert found == {"Häusern", "Häuser"}
+        terms = with_terms("houses", "Häusern", links, lexicon, False, np.random.default_rng(seed))
+        assert terms is not None
+        assert terms[1] == ["Häusern"]
+        result.add(terms[0][3])
+    assert result == {"Häusern", "Häuser"}
 
 
 def test_some_terms_are_other_words_than_the_translations_and_replace_them() -> None:
@@ -108,10 +108,10 @@ def test_some_terms_are_other_words_than_the_translations_and_replace_them() -> 
     links = lexicon.links("in houses.", "in Häusern.")
     targets: Counter[str] = Counter()
     for seed in range(200):
-        made = with_terms("in houses.", "in Häusern.", links, lexicon, False, np.random.default_rng(seed))
-        assert made is not None
-        term = str(made[0][4])
-        assert text(made[1]) == f"in {term}."
+        terms = with_terms("in houses.", "in Häusern.", links, lexicon, False, np.random.default_rng(seed))
+        assert terms is not None
+        term = str(terms[0][4])
+        assert text(terms[1]) == f"in {term}."
         targets[term] += 1
     assert set(targets) == {"Häusern", "Büchern", "Tüchern"}
     assert 30 < targets["Büchern"] + targets["Tüchern"] < 80
@@ -174,9 +174,9 @@ def test_batches_hold_what_is_told_in_its_share_and_the_same_again() -> None:
     assert rows == epoch()
     placeholders = terms = 0
     for source, target in rows:
-        told = [piece for piece in source if piece.startswith("<ph")]
-        assert sorted(told) == sorted(piece for piece in target if piece.startswith("<ph"))
-        placeholders += bool(told)
+        headers = [piece for piece in source if piece.startswith("<ph")]
+        assert sorted(headers) == sorted(piece for piece in target if piece.startswith("<ph"))
+        placeholders += bool(headers)
         terms += TERM_START in source
         assert not {FORMAL, INFORMAL, TERM_START} & set(target)
     assert 0.3 < placeholders / len(rows) < 0.5

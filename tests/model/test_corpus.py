@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from model.errors import DataError
 from model.text.symbols import BACK_TRANSLATED
@@ -55,12 +53,6 @@ def test_plain_text_is_preferred_to_a_compressed_copy(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "x.en") == ["new"]
 
 
-def test_the_last_line_may_end_in_a_newline_or_not(tmp_path: Path) -> None:
-    for content in ("a\nb", "a\nb\n"):
-        (tmp_path / "x.en").write_text(content)
-        assert read_lines(tmp_path / "x.en") == ["a", "b"]
-
-
 @pytest.mark.parametrize("content", [b"", b"\n", b"\n  \n\t\n"])
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_text_without_words_is_refused(content: bytes, ending: str, tmp_path: Path) -> None:
@@ -78,12 +70,6 @@ def test_a_line_that_is_not_utf8_is_named_with_its_byte_and_the_remedy(lines_bef
 
 def test_a_missing_text_is_refused_with_every_name_that_was_tried(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"No text at .*x\.en \(nor with \.gz or \.xz\); check the path"):
-        read_lines(tmp_path / "x.en")
-
-
-def test_a_folder_instead_of_a_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.en").mkdir()
-    with pytest.raises(DataError, match="No text at"):
         read_lines(tmp_path / "x.en")
 
 
@@ -145,11 +131,6 @@ def test_spaces_of_a_tokeniser_are_removed(spaced: str, clean: str) -> None:
     assert detokenise(spaced) == clean
 
 
-@given(st.text(alphabet="ab .,;:!?()\"'-", max_size=40))
-def test_detokenising_removes_only_spaces(text: str) -> None:
-    assert detokenise(text).replace(" ", "") == text.replace(" ", "")
-
-
 def test_pairs_are_trimmed_and_duplicate_and_empty_ones_are_dropped(tmp_path: Path) -> None:
     write(tmp_path, "x", " Yes. \nYes.\n\nNo.\nYes.\n", "Ja.\nJa.\nLeer.\nNein.\nDoch.\n")
     pairs, left_out = pairs_of(tmp_path)
@@ -170,12 +151,6 @@ def test_fragments_are_dropped_if_the_corpus_is_configured_so(tmp_path: Path) ->
     pairs, left_out = pairs_of(tmp_path, whole_sentences_only=True)
     assert [english for english, _ in pairs] == ["Whole one.", "1990 was good."]
     assert left_out["fragment"] == 1
-
-
-def test_only_a_corpus_configured_so_is_detokenised(tmp_path: Path) -> None:
-    write(tmp_path, "x", "Yes , sir .\n", "Ja , Herr .\n")
-    assert pairs_of(tmp_path)[0] == [("Yes , sir .", "Ja , Herr .")]
-    assert pairs_of(tmp_path, detokenise=True)[0] == [("Yes, sir.", "Ja, Herr.")]
 
 
 def test_duplicates_are_found_across_corpora(tmp_path: Path) -> None:
@@ -229,10 +204,10 @@ def test_a_sample_of_a_large_corpus_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_a_pair_is_unseen_if_neither_side_is_in_the_text() -> None:
-    known = [("Good morning!", "Guten Morgen!"), ("Yes.", "Ja.")]
-    asked = [("good morning", "Moin"), ("Morning", "guten morgen."), ("Ja", "Yes"), ("Good", "Gut")]
-    assert unseen(asked, known) == [("Ja", "Yes"), ("Good", "Gut")]
-    assert unseen(asked, []) == asked
+    existing = [("Good morning!", "Guten Morgen!"), ("Yes.", "Ja.")]
+    calls = [("good morning", "Moin"), ("Morning", "guten morgen."), ("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(calls, existing) == [("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(calls, []) == calls
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ TEXTS = ["red cat sees old dog.", "tree. old house likes cat.", "dog"]
 def bundles(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """By precision: the toy as TorchScript with a shortlist, and the same bundle converted to data."""
     folder = tmp_path_factory.mktemp("forms")
-    made: dict[str, tuple[Path, Path]] = {}
+    product: dict[str, tuple[Path, Path]] = {}
     for precision in PRECISIONS:
         scripted, data = folder / f"{precision}.pt", folder / f"{precision}.verso"
         checkpoint = load_checkpoint(toy_checkpoint)
@@ -57,8 +57,8 @@ def bundles(toy_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> d
         table = Shortlist(np.zeros(size + 1, dtype=np.int32), everything[:0], everything, {"per_token": 1})
         export_bundle(checkpoint, precision, scripted, shortlist=table, report=lambda line: None)
         convert_bundle(scripted, data)
-        made[precision] = (scripted, data)
-    return made
+        product[precision] = (scripted, data)
+    return product
 
 
 @pytest.fixture(scope="module")
@@ -103,21 +103,23 @@ def test_both_forms_compute_the_same_bits(precision: str, bundles: dict[str, tup
     target = torch.tensor([[2, 8, 9, 10], [2, 11, 12, 0]])
     with torch.inference_mode():
         assert torch.equal(scripted.module.forward(source, target), data.module.forward(source, target))
-        for one, other in zip(scripted.module.attend(source, target), data.module.attend(source, target), strict=True):
-            assert torch.equal(one, other)
+        for first, other in zip(
+            scripted.module.attend(source, target), data.module.attend(source, target), strict=True
+        ):
+            assert torch.equal(first, other)
 
 
 def backends(bundle: Bundle, precision: str) -> dict[str, Translator]:
     """The bundle in each back-end that can decode it here."""
-    made = {
+    product = {
         "eager": Translator(bundle, native=False),
         "eager with shortlist": Translator(bundle, native=False, shortlist=True),
         "slots": Translator(bundle, slots=True),
     }
     if precision in ("float32", "int8") and find_library().library is not None:
-        made["native"] = Translator(bundle)
-        made["native with shortlist"] = Translator(bundle, shortlist=True)
-    return made
+        product["native"] = Translator(bundle)
+        product["native with shortlist"] = Translator(bundle, shortlist=True)
+    return product
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -130,12 +132,12 @@ def test_both_forms_give_equal_answers_in_every_back_end(precision: str, bundles
     for name in scripted:
         assert scripted[name].backend.name == data[name].backend.name == name.split()[0]
         for option in options:
-            found = [
+            results = [
                 translators[name].translate(TEXTS, option, "en", "de", return_alignment=True, return_confidence=True)
                 for translators in (scripted, data)
             ]
-            assert found[0] == found[1], name
-            assert "Katze" in found[0][0].text
+            assert results[0] == results[1], name
+            assert "Katze" in results[0][0].text
         both = [translators[name].attention("red cat sees dog.", target="de") for translators in (scripted, data)]
         assert both[0].target_tokens == both[1].target_tokens
         assert torch.equal(both[0].cross, both[1].cross)
@@ -230,7 +232,7 @@ def other_type(weights: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         (infinite, r"'encoder\.0\.feed_forward\.wide\.bias' holds NaN or infinity"),
         (transposed, r"is float32 of shape \(32, 64\); its manifest needs float32 of shape \(64, 32\)"),
@@ -240,9 +242,9 @@ def other_type(weights: dict[str, Tensor]) -> None:
     ],
 )
 def test_weights_that_do_not_fit_are_refused(
-    change: Callable[[dict[str, Tensor]], None], said: str, data: Path, tmp_path: Path
+    change: Callable[[dict[str, Tensor]], None], output: str, data: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ArtifactError, match=said):
+    with pytest.raises(ArtifactError, match=output):
         load_bundle(with_weights(data, tmp_path / "x.verso", change))
 
 
@@ -254,7 +256,7 @@ def test_weights_that_are_no_safetensors_are_refused(content: bytes, data: Path,
 
 def test_a_manifest_that_contradicts_itself_is_refused(data: Path, tmp_path: Path) -> None:
     architecture = read_manifest(data).architecture
-    for changes, said in (
+    for changes, output in (
         ({"max_source_tokens": 10**6}, "max_source_tokens is 1000000; its architecture has positions for 1 to 64"),
         ({"max_target_tokens": 0}, "max_target_tokens is 0"),
         ({"architecture": {**architecture, "encoder_layers": 10**9}}, "fewer tensors than its architecture has layers"),
@@ -273,7 +275,7 @@ def test_a_manifest_that_contradicts_itself_is_refused(data: Path, tmp_path: Pat
         ({"pairs": [["en", "xx"]]}, "no token for the language 'xx'"),
         ({"pairs": []}, "names no pair of languages"),
     ):
-        with pytest.raises(ModelError, match=said):
+        with pytest.raises(ModelError, match=output):
             load_bundle(with_manifest(data, tmp_path / "x.verso", **changes))
 
 
@@ -287,14 +289,14 @@ def test_a_manifest_that_python_cannot_read_is_refused(text: str, data: Path, tm
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "output"),
     [
         (-1, "tokens up to {size_less_1} and {size_less_1}; its model has {model} and {model} tokens"),
         # The model may choose a token that the vocabulary has no text for.
         (1, "vocabularies have {size} and {size} tokens; its model has {model} and {model}"),
     ],
 )
-def test_a_vocabulary_of_another_size_is_refused(more: int, said: str, data: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_of_another_size_is_refused(more: int, output: str, data: Path, tmp_path: Path) -> None:
     architecture = read_manifest(data).architecture
     size = architecture["source_vocab_size"]
 
@@ -306,9 +308,9 @@ def test_a_vocabulary_of_another_size_is_refused(more: int, said: str, data: Pat
     path = with_weights(data, tmp_path / "x.verso", resize)
     path = with_manifest(path, tmp_path / "y.verso", architecture=resized)
     with zipfile.ZipFile(path) as archive:
-        kept = {name: None for name in archive.namelist() if name.endswith("shortlist.npz")}
-    path = rewritten(path, tmp_path / "z.verso", kept)
-    with pytest.raises(ArtifactError, match=said.format(size=size, size_less_1=size - 1, model=size + more)):
+        stored = {name: None for name in archive.namelist() if name.endswith("shortlist.npz")}
+    path = rewritten(path, tmp_path / "z.verso", stored)
+    with pytest.raises(ArtifactError, match=output.format(size=size, size_less_1=size - 1, model=size + more)):
         load_bundle(path)
 
 
@@ -335,7 +337,7 @@ def table_of(data: Path, **changes: npt.NDArray[Any]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "output"),
     [
         ({"steps": np.zeros(60_000_000, dtype=np.int8)}, r"steps has 60000000 elements; for this model it may have"),
         ({"lengths": np.zeros(1_000_000, dtype=np.int32)}, r"lengths has 1000000 elements"),
@@ -346,7 +348,7 @@ def table_of(data: Path, **changes: npt.NDArray[Any]) -> bytes:
     ids=["steps", "lengths", "always", "facts", "more"],
 )
 def test_a_small_file_that_would_be_inflated_to_much_more_than_its_model_needs_is_refused(
-    changes: dict[str, npt.NDArray[Any]], said: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, npt.NDArray[Any]], output: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = rewritten(data, tmp_path / "x.verso", {SHORTLIST_MEMBER: table_of(data, **changes)})
 
@@ -354,7 +356,7 @@ def test_a_small_file_that_would_be_inflated_to_much_more_than_its_model_needs_i
         raise AssertionError("nothing is inflated")
 
     monkeypatch.setattr(np, "load", inflate)
-    with pytest.raises(ArtifactError, match=said):
+    with pytest.raises(ArtifactError, match=output):
         load_bundle(path)
 
 
@@ -440,6 +442,6 @@ def test_the_command_prints_the_path(data: Path, tmp_path: Path, capsys: pytest.
     module.add_arguments(parser)
     out = tmp_path / "toy.pt"
     assert module.run(parser.parse_args([str(data), str(out)])) == 0
-    said = capsys.readouterr()
-    assert said.out == f"{out}\n"
-    assert file_digest(out) in said.err
+    output = capsys.readouterr()
+    assert output.out == f"{out}\n"
+    assert file_digest(out) in output.err

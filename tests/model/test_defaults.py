@@ -76,8 +76,8 @@ def test_the_training_takes_no_longer_than_allowed(num_pairs: int, hardware: Har
 
 
 def test_several_gpus_share_the_updates() -> None:
-    one, four = fit(300_000, GPU), fit(300_000, Hardware("cuda", 16, 4))
-    assert four.settings["max_steps"].value == pytest.approx(one.settings["max_steps"].value / 4, rel=0.1)
+    item, four = fit(300_000, GPU), fit(300_000, Hardware("cuda", 16, 4))
+    assert four.settings["max_steps"].value == pytest.approx(item.settings["max_steps"].value / 4, rel=0.1)
 
 
 def test_what_a_script_does_not_have_is_not_augmented() -> None:

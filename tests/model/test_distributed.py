@@ -78,14 +78,14 @@ def curve(run: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(source))
 
 
-def assert_same_run(one: Path, other: Path) -> None:
+def assert_same_run(first: Path, other: Path) -> None:
     """The same losses but for rounding, and nearly the same weights."""
-    rows = list(zip(curve(one), curve(other), strict=True))
+    rows = list(zip(curve(first), curve(other), strict=True))
     assert len(rows) == 3
     for row, expected in rows:
         for column in ("step", "epoch", "learning_rate", "train_loss", "dev_loss"):
             assert float(row[column]) == pytest.approx(float(expected[column]), abs=1e-3), column
-    weights, expected_weights = (load_checkpoint(run / AVERAGED).weights for run in (one, other))
+    weights, expected_weights = (load_checkpoint(run / AVERAGED).weights for run in (first, other))
     for name, weight in expected_weights.items():
         torch.testing.assert_close(weights[name], weight, atol=2e-3, rtol=0)
 
@@ -129,17 +129,17 @@ def test_a_signal_stops_all_processes_with_a_checkpoint(tmp_path: Path) -> None:
 
 def test_a_signal_stops_a_single_process_with_a_checkpoint(tmp_path: Path) -> None:
     settings = TrainingSettings.load(write_config(tmp_path))
-    said: list[str] = []
+    lines: list[str] = []
 
     def report(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         if line.startswith("step 4"):
             signal.raise_signal(signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         train(settings, tmp_path, tmp_path / "run", show_progress=False, report=report)
-    assert said[-1].startswith("stopped after update 5")
+    assert lines[-1].startswith("stopped after update 5")
     assert load_checkpoint(tmp_path / "run" / LAST).progress["step"] == 5
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -153,11 +153,11 @@ def test_processes_share_the_batches_of_an_update_in_turn() -> None:
         updates = update_batches(batches, Position(batch=3), accumulate, processes)
         return [[batch.target for batch in next(updates).batches] for _ in range(12)]
 
-    whole = of(ALONE, 4)
+    full = of(ALONE, 4)
     shares = [of(Processes(rank, 2), 2) for rank in (0, 1)]
-    for update, first, second in zip(whole, *shares, strict=True):
-        for expected, found in zip(update, (first[0], second[0], first[1], second[1]), strict=True):
-            torch.testing.assert_close(found, expected)
+    for update, first, second in zip(full, *shares, strict=True):
+        for expected, actual in zip(update, (first[0], second[0], first[1], second[1]), strict=True):
+            torch.testing.assert_close(actual, expected)
 
 
 def test_a_gpu_cannot_be_named_for_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:

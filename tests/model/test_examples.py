@@ -27,10 +27,15 @@ def examples(folder: Path | None, tokenizer: VersoTokenizer = TOKENIZER, **chang
     return Examples(corpora, ("en", "de"), BOTH, tokenizer, kept_in=folder, **values)
 
 
-def contents(made: Examples) -> list[Any]:
+def contents(product: Examples) -> list[Any]:
     return [
-        (made.text(index), *(side.tolist() for side in made.ids(index)), made.address(index), made.weights[index])
-        for index in range(len(made))
+        (
+            product.text(index),
+            *(side.tolist() for side in product.ids(index)),
+            product.address(index),
+            product.weights[index],
+        )
+        for index in range(len(product))
     ]
 
 
@@ -45,10 +50,10 @@ def test_kept_ids_are_read_and_not_made_again(tmp_path: Path, monkeypatch: pytes
     assert any(expected.has_address)
     examples(tmp_path, controlled=controlled)
     monkeypatch.setattr(VersoTokenizer, "encode", no_encoding)
-    found = examples(tmp_path, controlled=controlled)
-    assert contents(found) == contents(expected)
-    assert found.num_too_long == expected.num_too_long > 0
-    np.testing.assert_array_equal(found.lengths, expected.lengths)
+    actual = examples(tmp_path, controlled=controlled)
+    assert contents(actual) == contents(expected)
+    assert actual.num_too_long == expected.num_too_long > 0
+    np.testing.assert_array_equal(actual.lengths, expected.lengths)
 
 
 @pytest.mark.parametrize(

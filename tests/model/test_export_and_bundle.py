@@ -52,8 +52,8 @@ def test_the_scripted_model_equals_the_eager_one(toy_checkpoint: Path, toy_bundl
     target = torch.tensor([[2, 8, 9, 10], [2, 11, 12, 0]])
     with torch.inference_mode():
         torch.testing.assert_close(module.forward(source, target), eager(source, target), atol=1e-4, rtol=0)
-        for one, other in zip(module.attend(source, target), eager.attend(source, target), strict=True):
-            torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+        for first, other in zip(module.attend(source, target), eager.attend(source, target), strict=True):
+            torch.testing.assert_close(first, other, atol=1e-5, rtol=0)
 
 
 def test_the_manifest_contains_the_measurements(toy_bundle: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_b
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         ({"format_version": 99}, "format version 99 and this release reads up to 3"),
         ({"format": "other"}, "no bundle of this project"),
@@ -211,11 +211,11 @@ def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_b
     ],
 )
 def test_a_newer_foreign_or_incomplete_manifest_is_refused(
-    change: dict[str, object], said: str, toy_bundle: Path, tmp_path: Path
+    change: dict[str, object], output: str, toy_bundle: Path, tmp_path: Path
 ) -> None:
     values = {**json.loads(read_manifest(toy_bundle).to_json()), **change}
     path = rewrite(toy_bundle, tmp_path / "x.pt", "manifest.json", json.dumps(values).encode())
-    with pytest.raises(ArtifactError, match=said):
+    with pytest.raises(ArtifactError, match=output):
         load_bundle(path)
 
 
@@ -256,12 +256,12 @@ def test_an_int8_bundle_on_a_gpu_is_expanded_to_float16(
     if form == ".verso":
         convert_bundle(path, tmp_path / "toy.verso")
         path = tmp_path / "toy.verso"
-    sources = [left for left, _ in checkpoint.facts["dev_sample"]][:20]
+    sources = [remaining for remaining, _ in checkpoint.facts["dev_sample"]][:20]
     expected = Translator.load(path, native=False).translate(sources, target="de")
     int8 = load_bundle(path)
 
     # As on a GPU, but on the CPU, which computes in float16, too.
-    monkeypatch.setattr(bundle_module, "served_precision", lambda precision, where: "float16")
+    monkeypatch.setattr(bundle_module, "served_precision", lambda precision, location: "float16")
     bundle = load_bundle(path)
     assert bundle.manifest == replace(int8.manifest, precision="float16")
     assert bundle.sha256 == int8.sha256
@@ -280,7 +280,7 @@ def test_a_bfloat16_bundle_is_expanded_to_float32_without_a_change_of_its_weight
     path = tmp_path / "toy.pt"
     export_bundle(load_checkpoint(toy_checkpoint), "bfloat16", path, report=lambda line: None)
     before = dict(load_bundle(path).module.named_parameters())
-    monkeypatch.setattr(bundle_module, "served_precision", lambda precision, where: "float32")
+    monkeypatch.setattr(bundle_module, "served_precision", lambda precision, target: "float32")
     bundle = load_bundle(path)
     assert bundle.manifest.precision == "float32"
     for name, weight in bundle.module.named_parameters():
@@ -309,7 +309,7 @@ def test_an_int8_bundle_gives_the_same_answers_with_the_int8_engine_of_arm(
     path = tmp_path / "toy.pt"
     checkpoint = load_checkpoint(toy_checkpoint)
     export_bundle(checkpoint, "int8", path, report=lambda line: None)
-    sources = [left for left, _ in checkpoint.facts["dev_sample"]]
+    sources = [remaining for remaining, _ in checkpoint.facts["dev_sample"]]
     source, target = torch.tensor([[4, 5, 6, 7, 3], [4, 9, 3, 0, 0]]), torch.tensor([[2, 8, 9, 10], [2, 11, 12, 0]])
     expected = load_bundle(path).module.forward(source, target)
     levels = activation_levels()  # fewer without VNNI

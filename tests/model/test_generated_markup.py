@@ -101,8 +101,8 @@ def test_well_formed_html_has_the_same_elements_in_the_same_elements(document: s
     assert _without_breaks(parents(rendered)) == _without_breaks(parents(document))
 
 
-def _without_breaks(found: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    return {(child, parent): number for (child, parent), number in found.items() if child != "br"}
+def _without_breaks(result: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    return {(child, parent): number for (child, parent), number in result.items() if child != "br"}
 
 
 @given(WELL_FORMED, st.randoms(use_true_random=False))
@@ -176,8 +176,8 @@ def cpu_time_s(format: MarkupFormat, document: str) -> float:
     rng = random.Random(1)
     placed = []
     for marked in marked_up.texts:
-        found = words(marked.text, marked.protected)
-        links = list(zip(found, [*found[1:], *found[:1]], strict=True))
+        result = words(marked.text, marked.protected)
+        links = list(zip(result, [*result[1:], *result[:1]], strict=True))
         rng.shuffle(links)
         placed.append(place_marks(marked, marked.text + " x", links))
     marked_up.render(placed)

@@ -82,25 +82,25 @@ def test_the_graphs_of_one_model_outlive_those_of_another() -> None:
 def test_sentences_that_are_encoded_beside_steps_are_answered_as_alone(gpu: Device | None) -> None:
     number, seeds = (60, range(20)) if gpu is None else (10, range(1))
     module = tiny_transformer().to("cuda")
-    asked = requests(random_sources(number), SHORT)
+    inputs = requests(random_sources(number), SHORT)
     launched = slot_model(module, device="cuda", graphs=False)
-    alone = {request.key: drive(SlotCohort(launched, 4), [request])[request.key] for request in asked}
+    alone = {request.key: drive(SlotCohort(launched, 4), [request])[request.key] for request in inputs}
     model = slot_model(module, device="cuda")
     for seed in seeds:
-        found, left = drive_at_random(SlotCohort(model, 4), asked, seed, most=2)
-        assert found.keys() | left == alone.keys()
-        for key, outcome in found.items():
+        outcomes, remaining = drive_at_random(SlotCohort(model, 4), inputs, seed, most=2)
+        assert outcomes.keys() | remaining == alone.keys()
+        for key, outcome in outcomes.items():
             same(outcome, alone[key])
 
 
-@pytest.mark.parametrize("where", ["begin", "during", "end"])
-def test_any_capture_that_fails_costs_its_graph_and_no_sentence(where: Where, simulated_gpu: Device) -> None:
+@pytest.mark.parametrize("path", ["begin", "during", "end"])
+def test_any_capture_that_fails_costs_its_graph_and_no_sentence(path: Where, simulated_gpu: Device) -> None:
     module, load = tiny_transformer().to("cuda"), some_loads()[0]
     expected = drive(SlotCohort(slot_model(module, device="cuda"), 4), load)
     num_captures = simulated_gpu.num_captures
     assert num_captures >= 1
     for number in range(1, num_captures + 1):
-        simulated_gpu.failing_captures = {simulated_gpu.num_captures + number: where}
+        simulated_gpu.failing_captures = {simulated_gpu.num_captures + number: path}
         model = slot_model(module, device="cuda")
         for _ in range(2):
             all_same(drive(SlotCohort(model, 4), load), expected)
@@ -119,23 +119,23 @@ def test_sentences_are_answered_if_every_capture_fails(simulated_gpu: Device) ->
 
 @pytest.mark.usefixtures("gpu")
 def test_what_cannot_be_captured_is_launched() -> None:
-    given = torch.full((2,), 3.0, device="cuda")
-    one, other = torch.zeros(2, device="cuda"), torch.zeros(2, device="cuda")
+    arguments = torch.full((2,), 3.0, device="cuda")
+    first, other = torch.zeros(2, device="cuda"), torch.zeros(2, device="cuda")
     graphs = Graphs(torch.device("cuda"))
 
     def wait() -> None:
-        one.copy_(given * given.sum().item())  # the host cannot wait in a capture
+        first.copy_(arguments * arguments.sum().item())  # the host cannot wait in a capture
 
     def copy() -> None:
-        other.copy_(given)
+        other.copy_(arguments)
 
     with graphs.entered():
         waits, copies = graphs.call(wait), graphs.call(copy)
         for call in (copies, waits, copies, waits):
-            one.zero_()
+            first.zero_()
             other.zero_()
             call()
-            assert (one + other).tolist() == ([3.0, 3.0] if call is copies else [18.0, 18.0])
+            assert (first + other).tolist() == ([3.0, 3.0] if call is copies else [18.0, 18.0])
         torch.cuda.synchronize()
     assert (graphs.num_failures, graphs.are_on) == (1, True)
 

@@ -18,7 +18,6 @@ import torch
 from app.errors import SettingsError
 from app.settings import load_settings
 from model.artifacts.script import script
-from model.decoding.native import cohort as native_cohort
 from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model
@@ -30,6 +29,8 @@ from tests.model.test_native import answers, decode_together, needs_library
 from tests.model.test_shortlist import VOCAB, random_table
 from tests.model.tiny import VOCABULARY, random_sources
 from tests.model.torch_layers import randomise, small_config
+
+pytestmark = pytest.mark.usefixtures("one_token_a_step")
 
 FOUND = library.load_library()
 USABLE = [] if FOUND is None else [one.name for one in library.instruction_sets(FOUND) if one.lacking is None]
@@ -85,19 +86,14 @@ def decoded(model: NativeModel, width: int) -> list[Any]:
         max_new_tokens=12,
     )
     group = NativeCohort(model, VOCABULARY, width, 30, DecodingPolicy())
-    found = decode_together(group, sources, [options] * len(sources))
-    return [answers(found[key]) for key in sorted(found)]
+    outcomes = decode_together(group, sources, [options] * len(sources))
+    return [answers(outcomes[key]) for key in sorted(outcomes)]
 
 
-@pytest.fixture(autouse=True)
-def _one_token_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_cohort, "STEP_S", 0.0)
-
-
-def check_same_bits(found: list[NativeModel]) -> None:
+def check_same_bits(actual: list[NativeModel]) -> None:
     sources = random_sources(6, vocab_size=20, seed=1, longest=35)
     targets = random_sources(6, vocab_size=20, seed=2, longest=35)
-    first, *others = found
+    first, *others = actual
     logits = [first.logits(*pair) for pair in zip(sources, targets, strict=True)]
     attention = first.attention(sources, targets)
     outcomes = [decoded(first, width) for width in (1, 3)]
@@ -145,8 +141,8 @@ def test_float32_answers_of_the_portable_set_have_the_same_tokens() -> None:
     for ours, theirs in zip(decoded(portable, 3), decoded(fastest, 3), strict=True):
         margins = [abs(a.score - b.score) for a, b in itertools.pairwise(theirs)]
         if min(margins) > 1e-4:
-            assert [one.token_ids for one in ours] == [one.token_ids for one in theirs]
-        assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-4)
+            assert [item.token_ids for item in ours] == [item.token_ids for item in theirs]
+        assert [item.score for item in ours] == pytest.approx([item.score for item in theirs], abs=1e-4)
 
 
 @needs_library
@@ -182,8 +178,8 @@ def test_a_set_that_is_unknown_or_cannot_run_is_refused_with_those_that_can(monk
         DeviceError, match=r"VERSO_ISA is 'avx9', and the compiled decoder has .*portable\. This machine can run"
     ):
         library.choose_instruction_set(FOUND, "avx9")
-    known = [library.InstructionSet(0, "avx512", "AVX-512"), library.InstructionSet(1, "avx2", None)]
-    monkeypatch.setattr(library, "instruction_sets", lambda found: known)
+    existing = [library.InstructionSet(0, "avx512", "AVX-512"), library.InstructionSet(1, "avx2", None)]
+    monkeypatch.setattr(library, "instruction_sets", lambda result: existing)
     with pytest.raises(DeviceError, match=r"avx512, and this processor has no AVX-512\. This machine can run avx2\."):
         library.choose_instruction_set(FOUND, "avx512")
     with pytest.raises(SettingsError, match=r"ISA.*'avx9'.*avx2.*portable"):
@@ -194,18 +190,18 @@ def test_a_set_that_is_unknown_or_cannot_run_is_refused_with_those_that_can(monk
 @needs_library
 def test_the_library_has_the_sets_that_the_compiler_made() -> None:
     assert FOUND is not None
-    assert [one.name for one in library.instruction_sets(FOUND)] == list(compiler.sets())
+    assert [instruction_set.name for instruction_set in library.instruction_sets(FOUND)] == list(compiler.sets())
 
 
 @needs_library
 def test_a_set_that_the_compiler_does_not_know_is_left_out(tmp_path: Path) -> None:
     source = tmp_path / "unit.cpp"
     source.write_text("int verso_nothing;\n")
-    known = compiler.Unit("known", source)
+    unit = compiler.Unit("known", source)
     flags = ("-mno-such-instructions",)
     unknown = compiler.Unit("unknown", source, flags, optional=True)
     command = compiler.find_compiler()
-    assert compiler.compile_units(command, [unknown, known], (), tmp_path) == [tmp_path / "known.o"]
+    assert compiler.compile_units(command, [unknown, unit], (), tmp_path) == [tmp_path / "known.o"]
     for parts, checked in (([unknown], compiler.CHECKED), ([compiler.Unit("needed", source, flags)], ())):
         with pytest.raises(compiler.CompilerFailed, match="no-such-instructions"):
             compiler.compile_units(command, parts, checked, tmp_path)
@@ -233,14 +229,14 @@ def instructions_of_units(path: Path) -> dict[str, str]:
     code = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True
     ).stdout
-    found: dict[str, list[str]] = {unit.name: [] for unit in compiler.units()}
-    current: list[str] = found["decoder"]  # what is not of a unit alone is everybody's
+    result: dict[str, list[str]] = {unit.name: [] for unit in compiler.units()}
+    current: list[str] = result["decoder"]  # what is not of a unit alone is everybody's
     for line in code.splitlines():
         if match := re.match(r"([0-9a-f]{16}) <", line):
-            current = found[owner.get(int(match[1], 16), "decoder")]
+            current = result[owner.get(int(match[1], 16), "decoder")]
         else:
             current.append(line)
-    return {name: "\n".join(lines) for name, lines in found.items()}
+    return {name: "\n".join(lines) for name, lines in result.items()}
 
 
 @needs_library
@@ -278,7 +274,7 @@ def test_every_test_of_the_compiled_decoder_passes_with_every_set(name: str) -> 
     root = Path(__file__).parents[2]
     tests = ["tests/model/test_native.py", "tests/model/test_shortlist.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-x", *tests]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=root, env={**os.environ, library.ISA_VARIABLE: name}, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert process.returncode == 0, process.stdout[-3000:]

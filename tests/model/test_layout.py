@@ -43,8 +43,8 @@ def test_a_list_marker_belongs_to_no_sentence(text: str, rest: str) -> None:
 def test_numbers_are_markers_where_there_are_several() -> None:
     text = "1. First\n  2. Second"
     assert is_numbered(text)
-    found = [text[after_marker(text, start, end, numbered=True) : end] for start, end in ((0, 8), (11, 20))]
-    assert found == ["First", "Second"]
+    results = [text[after_marker(text, start, end, numbered=True) : end] for start, end in ((0, 8), (11, 20))]
+    assert results == ["First", "Second"]
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r", "\u2028"])

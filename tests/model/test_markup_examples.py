@@ -71,9 +71,9 @@ def test_a_tag_in_a_sentence_goes_around_the_same_words(translator: Translator) 
 def test_the_content_of_ignored_tags_is_not_translated(translator: Translator) -> None:
     document = "red cat sees <x>old</x> dog."
     for format in ("xml", "html"):
-        found = translate(translator, document, format, "x")
-        assert "<x>old</x>" in found
-        assert found.startswith("rot ") and " Hund" in found
+        translations = translate(translator, document, format, "x")
+        assert "<x>old</x>" in translations
+        assert translations.startswith("rot ") and " Hund" in translations
 
 
 def test_a_page_keeps_everything_but_its_texts(translator: Translator) -> None:

@@ -74,16 +74,16 @@ def test_characters_of_texts_are_found_in_the_document(document: str, format: Ma
 @pytest.mark.parametrize(("document", "format"), DOCUMENTS)
 def test_characters_of_untranslated_texts_stay_where_they_are(document: str, format: MarkupFormat) -> None:
     marked_up = MarkedUp(document, format)
-    _, found = marked_up.render_with_offsets(same(marked_up))
-    for marked, before, after in zip(marked_up.texts, marked_up.offsets(), found, strict=True):
+    _, result = marked_up.render_with_offsets(same(marked_up))
+    for marked, before, after in zip(marked_up.texts, marked_up.offsets(), result, strict=True):
         assert all_spans(after, marked.text) == all_spans(before, marked.text)
 
 
 @given(ANYTHING)
 def test_characters_of_any_untranslated_html_stay_where_they_are(document: str) -> None:
     marked_up = MarkedUp(document, "html")
-    _, found = marked_up.render_with_offsets(same(marked_up))
-    for marked, before, after in zip(marked_up.texts, marked_up.offsets(), found, strict=True):
+    _, result = marked_up.render_with_offsets(same(marked_up))
+    for marked, before, after in zip(marked_up.texts, marked_up.offsets(), result, strict=True):
         assert_written(document, before, marked.text)
         assert all_spans(after, marked.text) == all_spans(before, marked.text)
 
@@ -92,9 +92,9 @@ def test_characters_of_any_untranslated_html_stay_where_they_are(document: str) 
 def test_characters_of_any_translation_are_found_in_the_translated_document(document: str, rng: random.Random) -> None:
     marked_up = MarkedUp(document, "html")
     placed = [translated(marked, rng) for marked in marked_up.texts]
-    rendered, found = marked_up.render_with_offsets(placed)
-    for one, offsets in zip(placed, found, strict=True):
-        assert_written(rendered, offsets, one.text)
+    rendered, result = marked_up.render_with_offsets(placed)
+    for item, offsets in zip(placed, result, strict=True):
+        assert_written(rendered, offsets, item.text)
 
 
 @given(VALUES)
@@ -129,7 +129,7 @@ def test_a_value_that_cannot_be_followed_is_one_part() -> None:
 def test_a_span_of_a_text_is_one_of_the_document(document: str, format: MarkupFormat, span: str, expected: str) -> None:
     marked_up = MarkedUp(document, format)
     texts = zip(marked_up.texts, marked_up.offsets(), strict=True)
-    marked, offsets = next(one for one in texts if span in one[0].text)
+    marked, offsets = next(text for text in texts if span in text[0].text)
     start = marked.text.index(span)
     assert document[slice(*offsets.span((start, start + len(span))))] == expected
 
@@ -155,10 +155,10 @@ def translator(toy_bundle: Path) -> Translator:
 
 
 def translate(translator: Translator, document: str, format: MarkupFormat = "html", **options: Any) -> Translation:
-    (found,) = translator.translate(
+    (translation,) = translator.translate(
         [document], TranslationOptions(decoding="greedy", format=format, **options), "en", "de"
     )
-    return found
+    return translation
 
 
 def plain(written: str) -> str:
@@ -166,10 +166,10 @@ def plain(written: str) -> str:
     return " ".join(html.unescape(re.sub("<[^>]*>", "", written)).split())
 
 
-def linked(source: str, found: Translation) -> list[tuple[str, str]]:
-    assert found.alignment is not None
-    assert list(found.alignment) == sorted(found.alignment, key=lambda link: link.target)
-    return [(plain(source[slice(*link.source)]), plain(found.text[slice(*link.target)])) for link in found.alignment]
+def linked(source: str, result: Translation) -> list[tuple[str, str]]:
+    assert result.alignment is not None
+    assert list(result.alignment) == sorted(result.alignment, key=lambda link: link.target)
+    return [(plain(source[slice(*link.source)]), plain(result.text[slice(*link.target)])) for link in result.alignment]
 
 
 SPELLINGS = ["{0}", "{0}", "<b>{0}</b>", "{1}<i>{2}</i>", "<i>{1}</i>{2}", "&#{3};{2}", '<a href="?x&amp;y">{0}</a>']
@@ -187,16 +187,16 @@ def test_links_of_a_document_are_those_of_its_text(translator: Translator, words
     (of_text,) = translator.translate(
         [marked.text], TranslationOptions(decoding="greedy"), "en", "de", return_alignment=True
     )
-    found = translate(translator, document, return_alignment=True)
-    assert linked(document, found) == linked(marked.text, of_text)
+    translations = translate(translator, document, return_alignment=True)
+    assert linked(document, translations) == linked(marked.text, of_text)
 
 
 def test_links_are_between_the_words_of_document_and_translation(translator: Translator) -> None:
     document = (
         '<h1>red <b>c<i>at</i></b> sees\n  &#111;ld dog.</h1><p>tree <code>f(1)</code> likes <a href="?dog">house</a>.'
     )
-    found = translate(translator, document, return_alignment=True)
-    links = linked(document, found)
+    translations = translate(translator, document, return_alignment=True)
+    links = linked(document, translations)
     assert [pair for pair in links if pair[1] in WORDS.values()] == [
         ("red", "rot"), ("cat", "Katze"), ("sees", "sieht"), ("old", "alt"), ("dog", "Hund"),
         ("tree", "Baum"), ("likes", "mag"), ("house", "Haus"),
@@ -204,8 +204,13 @@ def test_links_are_between_the_words_of_document_and_translation(translator: Tra
 
 
 def test_a_document_without_requests_has_no_details(translator: Translator) -> None:
-    found = translate(translator, "<p>red <b>cat</b>.</p>")
-    assert (found.alignment, found.confidence, found.integrity, found.glossary) == (None, None, None, None)
+    translations = translate(translator, "<p>red <b>cat</b>.</p>")
+    assert (translations.alignment, translations.confidence, translations.integrity, translations.glossary) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_confidence_is_that_of_a_text_of_several_sentences(translator: Translator) -> None:
@@ -213,13 +218,13 @@ def test_confidence_is_that_of_a_text_of_several_sentences(translator: Translato
     (of_text,) = translator.translate(
         ["red cat.\nold dog sees tree."], TranslationOptions(decoding="greedy"), "en", "de", return_confidence=True
     )
-    found = translate(translator, document, return_confidence=True)
-    assert found.confidence is not None and of_text.confidence is not None
-    assert found.confidence.score == of_text.confidence.score
-    assert [(plain(found.text[slice(*word.target)]), word.probability) for word in found.confidence.words] == [
-        (of_text.text[slice(*word.target)], word.probability) for word in of_text.confidence.words
-    ]
-    assert len(found.confidence.words) == 6
+    translations = translate(translator, document, return_confidence=True)
+    assert translations.confidence is not None and of_text.confidence is not None
+    assert translations.confidence.score == of_text.confidence.score
+    assert [
+        (plain(translations.text[slice(*word.target)]), word.probability) for word in translations.confidence.words
+    ] == [(of_text.text[slice(*word.target)], word.probability) for word in of_text.confidence.words]
+    assert len(translations.confidence.words) == 6
 
 
 def test_uncovered_words_are_those_of_the_document() -> None:
@@ -238,25 +243,25 @@ def test_uncovered_words_are_those_of_the_document() -> None:
         for text in (document_text.text for document_text in MarkedUp(document, "html").texts)
     ]
     assert sorted(texts) == sorted(marked.text for marked in MarkedUp(document, "html").texts)
-    found = plan.complete(evidence=evidence).confidence
-    assert found is not None and found.uncovered is not None
-    assert [document[slice(*span)] for span in found.uncovered] == ["two</b>.", "Four"]
+    result = plan.complete(evidence=evidence).confidence
+    assert result is not None and result.uncovered is not None
+    assert [document[slice(*span)] for span in result.uncovered] == ["two</b>.", "Four"]
     without = [dataclasses.replace(evidence[0], gains=None), *evidence[1:]]
     again = plan.complete(evidence=without).confidence
     assert again is not None and again.uncovered is None
 
 
 def test_a_document_without_text_has_full_confidence_and_no_links(translator: Translator) -> None:
-    found = translate(translator, "<p><img></p>", return_alignment=True, return_confidence=True)
-    assert (found.alignment, found.confidence) == ((), NOTHING_TRANSLATED)
+    translations = translate(translator, "<p><img></p>", return_alignment=True, return_confidence=True)
+    assert (translations.alignment, translations.confidence) == ((), NOTHING_TRANSLATED)
 
 
 def test_integrity_names_protected_spans_and_kept_elements(translator: Translator) -> None:
     document = '<p>red {x} cat <code>f(x)</code> sees <img alt="old @me dog."> tree <b>%s</b></p><p>{y}</p>'
-    found = translate(translator, document)
-    assert found.integrity is not None
-    spans = [document[slice(*use.source)] for use in found.integrity]
-    assert spans == [found.text[slice(*use.target)] for use in found.integrity]
+    translations = translate(translator, document)
+    assert translations.integrity is not None
+    spans = [document[slice(*use.source)] for use in translations.integrity]
+    assert spans == [translations.text[slice(*use.target)] for use in translations.integrity]
     assert spans == ["{x}", "<code>f(x)</code>", "@me", "%s", "{y}"]
     assert translate(translator, "<p>red cat.</p>").integrity is None
 
@@ -264,11 +269,11 @@ def test_integrity_names_protected_spans_and_kept_elements(translator: Translato
 def test_terms_are_found_in_the_document_and_its_translation(translator: Translator) -> None:
     terms = (GlossaryTerm("dog", "A & B"), GlossaryTerm("tree", "Baum"), GlossaryTerm("house", "Hütte"))
     document = '<p>tree sees <b>d</b>og. <i>old cat.</i></p><p title="red dog.">red cat.'
-    found = translate(translator, document, glossary=terms)
-    assert found.glossary is not None
-    assert [(document[slice(*use.source)], use.status) for use in found.glossary] == [
+    translations = translate(translator, document, glossary=terms)
+    assert translations.glossary is not None
+    assert [(document[slice(*use.source)], use.status) for use in translations.glossary] == [
         ("tree", "used"), ("d</b>og", "replaced"), ("dog", "replaced"),
     ]  # fmt: skip
-    targets = [found.text[slice(*use.target)] for use in found.glossary if use.target is not None]
+    targets = [translations.text[slice(*use.target)] for use in translations.glossary if use.target is not None]
     assert [plain(target) for target in targets] == ["Baum", "A & B", "A & B"]
     assert translate(translator, "<p>red cat.</p>", glossary=terms).glossary == ()

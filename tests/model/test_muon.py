@@ -31,18 +31,18 @@ def steps(parameters: list[nn.Parameter], optimizer: torch.optim.Optimizer, firs
     return [parameter.detach() for parameter in parameters]
 
 
-def assert_close_updates(found: Sequence[Tensor], expected: Sequence[Tensor], begun: Sequence[Tensor]) -> None:
+def assert_close_updates(actual: Sequence[Tensor], expected: Sequence[Tensor], order: Sequence[Tensor]) -> None:
     """Compare what updates added to matrices; torch rounds to bfloat16, with eight bits."""
-    for one, other, start in zip(found, expected, begun, strict=True):
-        assert (one - other).norm().item() < 0.03 * (other - start.detach()).norm().item()
+    for first, other, start in zip(actual, expected, order, strict=True):
+        assert (first - other).norm().item() < 0.03 * (other - start.detach()).norm().item()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_updates_are_those_of_torch(dtype: torch.dtype) -> None:
     ours, theirs = matrices(), matrices()
-    found = steps(ours, BatchedMuon(ours, dtype=dtype, **OPTIONS), 0, 5)
+    actual = steps(ours, BatchedMuon(ours, dtype=dtype, **OPTIONS), 0, 5)
     expected = steps(theirs, torch.optim.Muon(theirs, **OPTIONS), 0, 5)
-    assert_close_updates(found, expected, matrices())
+    assert_close_updates(actual, expected, matrices())
 
 
 def test_a_run_begun_with_the_muon_of_torch_goes_on() -> None:
@@ -52,10 +52,10 @@ def test_a_run_begun_with_the_muon_of_torch_goes_on() -> None:
     after = BatchedMuon(ours, dtype=torch.bfloat16, **OPTIONS)
     after.load_state_dict(deepcopy(before.state_dict()))
     with torch.no_grad():
-        for one, other in zip(ours, theirs, strict=True):
-            one.copy_(other)
-    begun = [parameter.detach().clone() for parameter in theirs]
-    assert_close_updates(steps(ours, after, 3, 5), steps(theirs, before, 3, 5), begun)
+        for first, other in zip(ours, theirs, strict=True):
+            first.copy_(other)
+    order = [parameter.detach().clone() for parameter in theirs]
+    assert_close_updates(steps(ours, after, 3, 5), steps(theirs, before, 3, 5), order)
 
 
 def test_a_parameter_without_a_gradient_keeps_its_value() -> None:
@@ -63,7 +63,7 @@ def test_a_parameter_without_a_gradient_keeps_its_value() -> None:
     optimizer = BatchedMuon(parameters, dtype=torch.float32, **OPTIONS)
     parameters[0].grad = torch.ones(parameters[0].shape)
     optimizer.step()
-    changed = [not torch.equal(one, other) for one, other in zip(parameters, matrices(), strict=True)]
+    changed = [not torch.equal(first, other) for first, other in zip(parameters, matrices(), strict=True)]
     assert changed == [True, *[False] * 5]
 
 

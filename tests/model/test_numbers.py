@@ -71,26 +71,26 @@ def test_a_translation_may_separate_digits_otherwise_and_lose_none(source: str, 
 
 @pytest.mark.parametrize("text", ["red 7 cat sees 1,984 old dog.", "THE 42 TREES SEE 10:30.", "cat 3 {x} 5 dog"])
 def test_every_number_comes_back_as_it_is(text: str, translator: Translator) -> None:
-    (found,) = translator.translate([text], GREEDY, "en", "de")
+    (translation,) = translator.translate([text], GREEDY, "en", "de")
     for span in find_numbers(text):
-        assert found.text.count(text[slice(*span)]) == 1
+        assert translation.text.count(text[slice(*span)]) == 1
 
 
 def test_only_protected_spans_are_in_the_integrity(translator: Translator) -> None:
     text = "red 7 cat {x} sees 42 dog."
-    (found,) = translator.translate([text], GREEDY, "en", "de")
-    assert found.integrity is not None
-    assert [text[slice(*use.source)] for use in found.integrity] == ["{x}"]
-    assert_whole(text, found, ["{x}"])
+    (translation,) = translator.translate([text], GREEDY, "en", "de")
+    assert translation.integrity is not None
+    assert [text[slice(*use.source)] for use in translation.integrity] == ["{x}"]
+    assert_whole(text, translation, ["{x}"])
 
 
 def test_attention_and_confidence_are_of_the_second_translation(translator: Translator) -> None:
     text = "red 7 cat."
-    (found,) = translator.translate([text], GREEDY, "en", "de", return_confidence=True)
+    (translation,) = translator.translate([text], GREEDY, "en", "de", return_confidence=True)
     attention = translator.attention(text, GREEDY, "en", "de")
-    assert attention.translation == found.text
+    assert attention.translation == translation.text
     assert "<ph0>" in attention.source_tokens
-    assert found.confidence is not None and found.confidence.words
+    assert translation.confidence is not None and translation.confidence.words
 
 
 def planned(translator: Translator, text: str, options: TranslationOptions) -> Plan:

@@ -40,11 +40,6 @@ def test_a_contradiction_is_refused_and_named(wrong: dict[str, Any], named: str)
         TranslationOptions(**wrong)
 
 
-def test_greedy_uses_one_row_for_any_beam_size() -> None:
-    assert DecodingOptions(decoding="greedy", beam_size=7).width == 1
-    assert DecodingOptions(beam_size=7).width == 7
-
-
 def test_a_target_may_be_twice_its_source_plus_twenty_within_the_limit_of_the_model() -> None:
     assert default_max_new_tokens(10, 256) == 40
     assert default_max_new_tokens(200, 256) == 256

@@ -71,8 +71,8 @@ def test_tokens_of_a_translation_cover_their_characters_and_those_of_the_spans()
         Place(0, written=True),
         TargetText("sehr", ((0, 4),), True),
     ]
-    found = restore_spans(parts, describe_spans("I like 😀😀 a lot", [(7, 9)]), 1)
-    assert found == TargetSentence("Ich mag 😀😀 sehr", ((0, 3), (4, 7), (8, 10), (11, 15)), ((8, 10),), (False,))
+    result = restore_spans(parts, describe_spans("I like 😀😀 a lot", [(7, 9)]), 1)
+    assert result == TargetSentence("Ich mag 😀😀 sehr", ((0, 3), (4, 7), (8, 10), (11, 15)), ((8, 10),), (False,))
 
 
 def test_punctuation_joins_a_span_that_was_put_before_it() -> None:
@@ -82,8 +82,8 @@ def test_punctuation_joins_a_span_that_was_put_before_it() -> None:
 
 def test_replaced_characters_move_what_is_behind_them() -> None:
     sentence = TargetSentence("das alte Haus {x}", ((0, 3), (4, 8), (9, 13), (14, 17)), ((14, 17),))
-    found = sentence.with_replaced(9, 13, "Gebäude")
-    assert found == TargetSentence("das alte Gebäude {x}", ((0, 3), (4, 8), (9, 16), (17, 20)), ((17, 20),))
+    result = sentence.with_replaced(9, 13, "Gebäude")
+    assert result == TargetSentence("das alte Gebäude {x}", ((0, 3), (4, 8), (9, 16), (17, 20)), ((17, 20),))
 
 
 def test_a_masked_text_has_its_length_and_a_word_in_place_of_each_span() -> None:
@@ -95,7 +95,7 @@ def test_a_masked_text_has_its_length_and_a_word_in_place_of_each_span() -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "span", "left"),
+    ("text", "span", "remaining"),
     [
         ("Hello {x}, welcome", "{x}", "Hello, welcome"),
         ("Say {x} now", "{x}", "Say now"),
@@ -107,10 +107,10 @@ def test_a_masked_text_has_its_length_and_a_word_in_place_of_each_span() -> None
         ("{x}", "{x}", ""),
     ],
 )
-def test_a_sentence_without_its_spans_has_no_space_too_many(text: str, span: str, left: str) -> None:
-    found, origins = cut_spans(text, spans_of(text, span))
-    assert found == left
-    assert [text[origin] for origin in origins] == list(left)
+def test_a_sentence_without_its_spans_has_no_space_too_many(text: str, span: str, remaining: str) -> None:
+    result, origins = cut_spans(text, spans_of(text, span))
+    assert result == remaining
+    assert [text[origin] for origin in origins] == list(remaining)
 
 
 def test_places_are_inserted_between_tokens_and_the_space_there_is_restored() -> None:
@@ -119,13 +119,13 @@ def test_places_are_inserted_between_tokens_and_the_space_there_is_restored() ->
         Place(1, written=True),
         TargetText("!", ((0, 1),), False),
     ]
-    held = describe_spans("{a}, {b}", [(0, 3), (5, 8)])
+    gate = describe_spans("{a}, {b}", [(0, 3), (5, 8)])
     for token, expected in ((0, "{a} Hallo, du {b}!"), (1, "Hallo {a}, du {b}!"), (2, "Hallo, {a} du {b}!")):
-        found = restore_spans(with_inserted(parts, [(token, 0)]), held, 2)
-        assert found.text == expected
-        assert (len(found.tokens), found.restored) == (5, (True, False))
-        assert [found.text[slice(*span)] for span in found.spans] == ["{a}", "{b}"]
-    assert restore_spans(with_inserted(parts, [(5, 0)]), held, 2).text == "Hallo, du {b}! {a}"
+        actual = restore_spans(with_inserted(parts, [(token, 0)]), gate, 2)
+        assert actual.text == expected
+        assert (len(actual.tokens), actual.restored) == (5, (True, False))
+        assert [actual.text[slice(*span)] for span in actual.spans] == ["{a}", "{b}"]
+    assert restore_spans(with_inserted(parts, [(5, 0)]), gate, 2).text == "Hallo, du {b}! {a}"
 
 
 def test_white_space_goes_to_the_right_side_of_a_placeholder() -> None:

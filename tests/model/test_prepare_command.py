@@ -89,13 +89,13 @@ def test_a_training_that_takes_too_long_is_reported_with_the_remedy(
     assert prepare(text, tmp_path / "data", "--hours", "0.1") == 0
     printed = capsys.readouterr().out
     settings = TrainingSettings.load(tmp_path / "data" / "train.yaml")
-    found = re.search(r"about (\d+) minutes for ([\d.]+) M target tokens, at 1,000 a second", printed)
-    assert found
-    assert int(found[1]) == pytest.approx(float(found[2]) * 1e6 / speed / 60, abs=1)
+    match = re.search(r"about (\d+) minutes for ([\d.]+) M target tokens, at 1,000 a second", printed)
+    assert match
+    assert int(match[1]) == pytest.approx(float(match[2]) * 1e6 / speed / 60, abs=1)
     fewer = re.search(r"More than --hours 0.1, .* For 0.1 hours, set max_steps to ([\d,]+)", printed)
     assert fewer
     share = int(fewer[1].replace(",", "")) / settings.max_steps
-    assert share == pytest.approx(6 / int(found[1]), rel=0.1)
+    assert share == pytest.approx(6 / int(match[1]), rel=0.1)
 
 
 def test_a_folder_is_replaced_only_if_asked_for_and_then_by_the_same_files(
@@ -122,7 +122,7 @@ def test_columns_of_a_packed_table_are_prepared(text: tuple[Path, Path], tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["--source", "a.eo"], "Give two files with --source and --target, or one with --table"),
         (["--source", "a.eo", "--target", "a.it", "--table", "t"], "or one with --table"),
@@ -137,8 +137,8 @@ def test_columns_of_a_packed_table_are_prepared(text: tuple[Path, Path], tmp_pat
     ],
 )
 def test_wrong_arguments_are_refused(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["prepare", *arguments, "--out", str(tmp_path / "data"), "--device", "cpu"]) == 1
-    assert re.search(said, capsys.readouterr().err)
+    assert re.search(output, capsys.readouterr().err)
     assert not (tmp_path / "data").exists()

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from model.artifacts.bundle import read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.artifacts.manifest import Precision
-from model.commands import train as train_command
 from model.decoding.native.packed import reason_not_native
 from model.errors import ConfigError
 from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
-from model.network.norms import ScalarLayerNorm
-from model.network.presets import ABOUT, PRESETS, expand_preset
+from model.network.presets import PRESETS, expand_preset
 from model.network.quantised import int8_is_supported
-from model.network.transformer import Transformer
-from model.text.tokenizer import PAD_ID
 from model.training.loop import train
-from model.training.settings import CorpusSettings, TrainingSettings
+from model.training.settings import TrainingSettings
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 from scripts.reversal import main as write_words
@@ -100,65 +94,20 @@ def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     assert ModelConfig.from_dict(read_manifest(path).architecture) == checkpoint.config
     translator = Translator.load(path, num_threads=1)
     words = [word for word, _ in checkpoint.facts["dev_sample"]][:60]
-    answers = [one.text for one in translator.translate(words, GREEDY)]
+    answers = [translation.text for translation in translator.translate(words, GREEDY)]
     assert sum(answer == word[::-1] for answer, word in zip(answers, words, strict=True)) >= 0.9 * len(words)
     with_torch = Translator.load(path, num_threads=1, native=False)
     # The compiled decoder keeps an int8 model's keys and values in float16, which may change the order of close scores.
-    agreed = sum(one.text == answer for one, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
+    agreed = sum(item.text == answer for item, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
     assert agreed >= (len(words) if precision == "float32" else 0.95 * len(words))
-    found = translator.attention("badge", GREEDY, steps=AttentionHead("cross", 1, 3))
-    assert found.translation == "egdab"
-    assert found.encoder.shape == (2, 4, 7, 7)  # <2qrv> b a d g e </s>
-    assert found.decoder.shape == (2, 4, 6, 6)
-    assert found.cross.shape == (2, 4, 6, 7)
-    torch.testing.assert_close(found.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
-    assert found.steps is not None
-    torch.testing.assert_close(found.steps["weights"], found.cross[1, 3], atol=1e-6, rtol=0)
-
-
-def test_post_norm_has_separate_vocabularies(tmp_path: Path) -> None:
-    config = replace(scaled_down("post-norm"), max_steps=1, evaluate_every=1, warmup_steps=1, cooldown_steps=0)
-    # Sources and targets with different letters, so that the two vocabularies differ.
-    for language, letters in (("qfw", "abc"), ("qrv", "xyzvw")):
-        (tmp_path / f"text.{language}").write_text("".join(f"{letters}{letters[k % 3]}\n" for k in range(6)))
-    path = train(
-        replace(config, train=(CorpusSettings("text"),), dev=("text",)),
-        tmp_path,
-        tmp_path / "run",
-        show_progress=False,
-        report=quiet,
-    )
-    checkpoint = load_checkpoint(path)
-    tokenizer = checkpoint.own_tokenizer
-    assert (checkpoint.config.source_vocab_size, checkpoint.config.target_vocab_size) == (
-        tokenizer.vocab_size,
-        tokenizer.target_vocab_size,
-    )
-    assert tokenizer.target_vocab_size == tokenizer.vocab_size + 2 - 1  # two letters more, and no language marker
-    assert tokenizer.pieces(tokenizer.encode("abc", "qrv")) == ["<2qrv>", "a", "b", "c", "</s>"]
-    assert tokenizer.target_pieces(tokenizer.encode_target("xw")) == ["x", "w", "</s>"]
-    assert tokenizer.decode(tokenizer.encode_target("xw \U0001f600")) == "xw \U0001f600"
-    assert (path.parent / "target-tokenizer.model").read_bytes() == tokenizer.target_proto
-    export_bundle(checkpoint, "float32", tmp_path / "bundle.pt", report=quiet)
-    translator = Translator.load(tmp_path / "bundle.pt", num_threads=1)
-    found = translator.attention("abc", GREEDY, target_text="zyx")
-    assert found.source_tokens == ["<2qrv>", "a", "b", "c", "</s>"]
-    assert found.target_tokens == ["z", "y", "x", "</s>"]
-
-
-def built(preset: str) -> Transformer:
-    """The preset in its published shape with a small vocabulary, on the meta device."""
-    config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 13, **PRESETS[preset]})
-    with torch.device("meta"):
-        return Transformer(config, PAD_ID)
-
-
-@every_preset
-def test_a_preset_has_three_embedding_tables_and_a_description(preset: str) -> None:
-    transformer = built(preset)
-    assert transformer.source_embedding.tokens.weight.shape[0] == 11
-    assert transformer.output.weight is not transformer.target_embedding.tokens.weight
-    assert preset in ABOUT
+    attention = translator.attention("badge", GREEDY, steps=AttentionHead("cross", 1, 3))
+    assert attention.translation == "egdab"
+    assert attention.encoder.shape == (2, 4, 7, 7)  # <2qrv> b a d g e </s>
+    assert attention.decoder.shape == (2, 4, 6, 6)
+    assert attention.cross.shape == (2, 4, 6, 7)
+    torch.testing.assert_close(attention.cross.sum(dim=-1), torch.ones(2, 4, 6), atol=1e-3, rtol=0)
+    assert attention.steps is not None
+    torch.testing.assert_close(attention.steps["weights"], attention.cross[1, 3], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("preset", ["pre-norm-scalar", "pre-norm", "post-norm"])
@@ -166,51 +115,6 @@ def test_the_base_shape_is_the_published_one(preset: str) -> None:
     config = ModelConfig.from_dict({"source_vocab_size": 11, "target_vocab_size": 11, **PRESETS[preset]})
     assert (config.d_model, config.num_heads, config.encoder_layers, config.decoder_layers) == (512, 8, 6, 6)
     assert config.d_ff == (1024 if preset == "post-norm" else 2048)
-
-
-def test_pre_norm_scalar_has_scalar_norms_no_attention_bias_and_a_norm_after_each_stack() -> None:
-    transformer = built("pre-norm-scalar")
-    norms = [module for module in transformer.modules() if isinstance(module, ScalarLayerNorm)]
-    assert len(norms) == 6 * 2 + 6 * 3 + 2
-    assert not [module for module in transformer.modules() if isinstance(module, nn.LayerNorm)]
-    assert isinstance(transformer.encoder_norm, ScalarLayerNorm) and isinstance(
-        transformer.decoder_norm, ScalarLayerNorm
-    )
-    assert [name for name, _ in transformer.named_parameters() if "attention." in name and "bias" in name] == []
-
-
-def test_pre_norm_is_initialised_by_xavier() -> None:
-    torch.manual_seed(0)
-    config = ModelConfig.from_dict(
-        {
-            "source_vocab_size": 400,
-            "target_vocab_size": 400,
-            **PRESETS["pre-norm"],
-            "encoder_layers": 1,
-            "decoder_layers": 1,
-        }
-    )
-    transformer = Transformer(config, PAD_ID)
-    projections = [
-        (name, part)
-        for name, module in transformer.named_modules()
-        if isinstance(module, nn.Linear)
-        # Query, key and value are stacked; each is a separate projection.
-        for part in (module.weight.chunk(max(1, len(module.weight) // 512)) if "attention" in name else [module.weight])
-    ]
-    assert len(projections) == 4 + 8 + 2 * 2 + 1
-    for name, part in projections:
-        weight = part.detach()
-        bound = (6.0 / sum(weight.shape)) ** 0.5
-        assert float(weight.abs().max()) <= bound, name
-        assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.02), name
-    assert all(not module.bias.any() for module in transformer.modules() if isinstance(module, nn.Linear))
-
-
-def test_the_feed_forward_of_res_post_norm_has_the_width_of_the_model() -> None:
-    assert expand_preset({"preset": "res-post-norm"})["d_ff"] == 128
-    assert expand_preset({"preset": "res-post-norm", "d_model": 64})["d_ff"] == 64
-    assert expand_preset({"preset": "res-post-norm", "d_ff": 32})["d_ff"] == 32
 
 
 def test_other_keys_override_a_preset() -> None:
@@ -225,16 +129,6 @@ def test_an_unknown_preset_is_refused_with_the_known_ones(name: object) -> None:
         ConfigError, match=r"preset is .*; it must be one of pre-norm-scalar, pre-norm, post-norm, res-"
     ):
         expand_preset({"preset": name})
-
-
-@every_preset
-def test_every_preset_has_a_configuration_and_is_in_the_help(preset: str) -> None:
-    settings = TrainingSettings.load(CONFIGS / f"{preset}.yaml")
-    assert settings.name == settings.model["preset"] == preset
-    assert settings.model_config(300).norm == PRESETS[preset]["norm"]
-    assert settings.separate_vocabularies == (preset == "post-norm")
-    assert TrainingSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
-    assert f"configs/presets/{preset}.yaml" in train_command.EPILOG
 
 
 @every_preset

@@ -99,25 +99,25 @@ def imported_model(folder: Path) -> Translator:
     return Translator.load(folder / "bundle.pt")
 
 
-def assert_whole(source: str, found: Translation, spans: Sequence[str]) -> None:
+def assert_whole(source: str, result: Translation, spans: Sequence[str]) -> None:
     """Each protected span of the source is in the translation exactly once, where the answer says it is."""
-    if found.integrity is None:
+    if result.integrity is None:
         assert not spans
         return
-    protected = [source[slice(*use.source)] for use in found.integrity]
+    protected = [source[slice(*use.source)] for use in result.integrity]
     for span in spans:
-        assert any(span in one for one in protected), f"{span!r} is not protected in {source!r}"
-    for use in found.integrity:
-        assert found.text[slice(*use.target)] == source[slice(*use.source)]
-    places = sorted(use.target for use in found.integrity)
+        assert any(span in item for item in protected), f"{span!r} is not protected in {source!r}"
+    for use in result.integrity:
+        assert result.text[slice(*use.target)] == source[slice(*use.source)]
+    places = sorted(use.target for use in result.integrity)
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(places))
     outside = "".join(
-        found.text[start:end]
+        result.text[start:end]
         for start, end in zip([0, *(end for _, end in places)], [*(start for start, _ in places), None], strict=True)
     )
     for span in spans:
         assert span not in outside
-    assert "\ufffd" not in found.text
+    assert "\ufffd" not in result.text
 
 
 @st.composite
@@ -138,12 +138,12 @@ def check(translator: Translator, number: int, options: TranslationOptions) -> N
     @given(batch=st.lists(texts(), min_size=10, max_size=10), to_german=st.booleans())
     def run(batch: list[tuple[str, list[str]]], to_german: bool) -> None:
         source, target = translator.manifest.pairs[0 if to_german else -1]
-        found = translator.translate([text for text, _ in batch], options, source, target)
-        known = translator.pipeline.tokenizer.known_characters
-        for (text, spans), one in zip(batch, found, strict=True):
-            spans = [span for span in spans if not (span.isalpha() and known.includes(span))]
-            assert_whole(text, one, spans)
-            for other in one.alternatives:
+        translations = translator.translate([text for text, _ in batch], options, source, target)
+        reference = translator.pipeline.tokenizer.known_characters
+        for (text, spans), first in zip(batch, translations, strict=True):
+            spans = [span for span in spans if not (span.isalpha() and reference.includes(span))]
+            assert_whole(text, first, spans)
+            for other in first.alternatives:
                 for span in spans:
                     assert other.text.count(span) == text.count(span)
 
@@ -167,84 +167,84 @@ def test_every_span_of_twenty_thousand_texts_comes_back_exactly_once(name: str, 
 
 @pytest.mark.parametrize("text", ["{x}", "😀 {x}\n@user", "42 {x}"])
 def test_a_text_of_spans_alone_is_unchanged_and_intact(text: str, translator: Translator) -> None:
-    (found,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0])
-    assert found.text == text
-    assert found.integrity is not None and not any(use.restored for use in found.integrity)
+    (translation,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0])
+    assert translation.text == text
+    assert translation.integrity is not None and not any(use.restored for use in translation.integrity)
 
 
 def test_a_text_without_spans_has_no_integrity_and_is_translated_as_without_protection(translator: Translator) -> None:
     text = "red cat sees old dog."
     pair = translator.manifest.pairs[0]
-    (found,) = translator.translate([text], GREEDY, *pair)
-    assert found.integrity is None
-    assert [found] == translator.translate([text], TranslationOptions(decoding="greedy", protect="none"), *pair)
+    (translation,) = translator.translate([text], GREEDY, *pair)
+    assert translation.integrity is None
+    assert [translation] == translator.translate([text], TranslationOptions(decoding="greedy", protect="none"), *pair)
 
 
 def test_places_and_links_are_in_characters_of_the_texts(translator: Translator) -> None:
     text = "  red cat. see {x} old dog!\n\n{y}\nred {z} tree."
-    (found,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0], return_alignment=True)
-    assert_whole(text, found, ["{x}", "{y}", "{z}"])
-    assert found.alignment is not None
-    for link in found.alignment:
+    (translation,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0], return_alignment=True)
+    assert_whole(text, translation, ["{x}", "{y}", "{z}"])
+    assert translation.alignment is not None
+    for link in translation.alignment:
         assert 0 <= link.source[0] < link.source[1] <= len(text)
-        assert 0 <= link.target[0] < link.target[1] <= len(found.text)
+        assert 0 <= link.target[0] < link.target[1] <= len(translation.text)
 
 
 def test_patterns_of_the_caller_replace_the_default(translator: Translator) -> None:
     text = "red cat AB-12 sees {x} dog"
     pair = translator.manifest.pairs[0]
     for protect, spans in ((("AB-[0-9]+",), ["AB-12"]), (("auto", "AB-[0-9]+"), ["AB-12", "{x}"])):
-        (found,) = translator.translate([text], TranslationOptions(decoding="greedy", protect=protect), *pair)
-        assert_whole(text, found, spans)
+        (translation,) = translator.translate([text], TranslationOptions(decoding="greedy", protect=protect), *pair)
+        assert_whole(text, translation, spans)
 
 
 def test_an_answer_that_is_cut_has_its_spans(translator: Translator) -> None:
     text = "red cat {x} sees {y} old dog {z} house likes tree"
     options = TranslationOptions(decoding="greedy", max_new_tokens=2)
-    (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
-    assert found.num_target_tokens <= 2
-    assert_whole(text, found, ["{x}", "{y}", "{z}"])
+    (translation,) = translator.translate([text], options, *translator.manifest.pairs[0])
+    assert translation.num_target_tokens <= 2
+    assert_whole(text, translation, ["{x}", "{y}", "{z}"])
 
 
 @pytest.mark.parametrize("length", [30, 320, 3000])
 def test_a_span_longer_than_a_sentence_may_be_comes_back(length: int, translator: Translator) -> None:
     url = "https://example.com/" + "a/b-" * (length // 4) + "c"
     for text in (f"{'the cat ' * 10}{url}{' sees the old dog' * 15}", f"{'d' * 59}–{url} red cat."):
-        (found,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0])
-        assert_whole(text, found, [url])
+        (translation,) = translator.translate([text], GREEDY, *translator.manifest.pairs[0])
+        assert_whole(text, translation, [url])
 
 
 def test_attention_shows_the_translation_with_its_spans(translator: Translator) -> None:
-    found = translator.attention("red {x} cat", GREEDY, *translator.manifest.pairs[0])
-    assert found.translation == translator.translate(["red {x} cat"], GREEDY, *translator.manifest.pairs[0])[0].text
-    assert found.translation.count("{x}") == 1
-    assert found.cross.size(2) == len(found.target_tokens)
-    assert found.cross.size(3) == len(found.source_tokens)
+    attention = translator.attention("red {x} cat", GREEDY, *translator.manifest.pairs[0])
+    assert attention.translation == translator.translate(["red {x} cat"], GREEDY, *translator.manifest.pairs[0])[0].text
+    assert attention.translation.count("{x}") == 1
+    assert attention.cross.size(2) == len(attention.target_tokens)
+    assert attention.cross.size(3) == len(attention.source_tokens)
 
 
 def test_terms_and_spans_go_together(translator: Translator) -> None:
     glossary = (GlossaryTerm("cat", "Kater"), GlossaryTerm("dog", "Köter"))
     options = TranslationOptions(decoding="greedy", glossary=glossary)
     text = "red cat {x} sees {y} old dog."
-    (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
-    assert_whole(text, found, ["{x}", "{y}"])
-    assert found.glossary is not None
-    assert [text[slice(*use.source)] for use in found.glossary] == ["cat", "dog"]
-    for use, term in zip(found.glossary, glossary, strict=True):
+    (translation,) = translator.translate([text], options, *translator.manifest.pairs[0])
+    assert_whole(text, translation, ["{x}", "{y}"])
+    assert translation.glossary is not None
+    assert [text[slice(*use.source)] for use in translation.glossary] == ["cat", "dog"]
+    for use, term in zip(translation.glossary, glossary, strict=True):
         if use.status == "replaced":
-            assert use.target is not None and found.text[slice(*use.target)] == term.target
+            assert use.target is not None and translation.text[slice(*use.target)] == term.target
 
 
 def test_layout_comes_back(toy_bundle: Path) -> None:
     translator = Translator(load_bundle(toy_bundle, "cpu"))
     text = "# red cat.\n\n  - old dog\u00a0sees red house.\n  - tree  likes cat.\n1.\tred cat.\told tree.\n[ ] dog."
-    (found,) = translator.translate([text], GREEDY, "en", "de")
-    assert found.text == (
+    (translation,) = translator.translate([text], GREEDY, "en", "de")
+    assert translation.text == (
         "# rot Katze.\n\n  - alt Hund\u00a0sieht rot Haus.\n  - Baum  mag Katze.\n1.\trot Katze.\talt Baum.\n[ ] Hund."
     )
     table = "| red cat. | {x} | old dog. |\n|---|---|---|\n| tree | | `a | b` sees |\n"
-    (found,) = translator.translate([table], GREEDY, "en", "de")
-    assert found.text.startswith("| rot Katze. | {x} | alt Hund. |\n|---|---|---|\n| Baum")
-    assert found.text.count("|") == table.count("|")
+    (translation,) = translator.translate([table], GREEDY, "en", "de")
+    assert translation.text.startswith("| rot Katze. | {x} | alt Hund. |\n|---|---|---|\n| Baum")
+    assert translation.text.count("|") == table.count("|")
     (plain,) = translator.translate([text], TranslationOptions(decoding="greedy", protect="none"), "en", "de")
     assert "\u00a0" not in plain.text

@@ -95,8 +95,8 @@ def another_norm_used(patch: pytest.MonkeyPatch) -> None:
 
     def after_target(self: DecoderLayer, x: Tensor, key: Tensor, value: Tensor, may_attend_memory: Tensor) -> Tensor:
         x = self.cross_attention_norm(x + self.cross_attention(x, key, value, may_attend_memory))
-        found: Tensor = self.cross_attention_norm(x + self.feed_forward(x))
-        return found
+        result: Tensor = self.cross_attention_norm(x + self.feed_forward(x))
+        return result
 
     patch.setattr(DecoderLayer, "_after_target", after_target)
 
@@ -110,8 +110,8 @@ def one_position_for_all(patch: pytest.MonkeyPatch) -> None:
     """``table[length]`` for ``table[:length]``: every token of a sequence gets the same position."""
 
     def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
-        found: Tensor = self.tokens(token_ids) * self.scale + self.positions[positions.max()]
-        return found
+        result: Tensor = self.tokens(token_ids) * self.scale + self.positions[positions.max()]
+        return result
 
     patch.setattr(Embedding, "forward", forward)
 
@@ -155,8 +155,8 @@ def positions_unsliced(patch: pytest.MonkeyPatch) -> None:
     """The whole table is added, for any length of the sequence."""
 
     def forward(self: Embedding, token_ids: Tensor, positions: Tensor) -> Tensor:
-        found: Tensor = self.tokens(token_ids) * self.scale + self.positions
-        return found
+        result: Tensor = self.tokens(token_ids) * self.scale + self.positions
+        return result
 
     patch.setattr(Embedding, "forward", forward)
 

@@ -103,12 +103,12 @@ def translator(toy_bundle: Path, request: pytest.FixtureRequest) -> Translator:
 
 def test_a_repetition_loop_is_decoded_again_and_its_neighbours_are_not(translator: Translator) -> None:
     texts = ["red cat sees old dog.", SOURCE, "old tree likes red house."]
-    found = translator.translate(texts, target="de")
+    translations = translator.translate(texts, target="de")
     again = translator.translate(texts, TranslationOptions(no_repeat_ngram_size=2, min_new_tokens=3), target="de")
     assert loops(translator.translate([SOURCE], TranslationOptions(no_repeat_ngram_size=100), target="de")[0].text)
-    assert not loops(found[1].text)
-    assert found[1] == again[1]
-    assert [found[0].text, found[2].text] == ["rot Katze sieht alt Hund.", "alt Baum mag rot Haus."]
+    assert not loops(translations[1].text)
+    assert translations[1] == again[1]
+    assert [translations[0].text, translations[2].text] == ["rot Katze sieht alt Hund.", "alt Baum mag rot Haus."]
 
 
 def test_attention_is_that_of_the_retry(translator: Translator) -> None:
@@ -117,11 +117,11 @@ def test_attention_is_that_of_the_retry(translator: Translator) -> None:
 
 def test_a_retry_begins_with_the_given_prefix(translator: Translator) -> None:
     options = TranslationOptions(target_prefix="Katze Katze")
-    (found,) = translator.translate([SOURCE], options, target="de")
-    assert found.text.startswith("Katze Katze") and not loops(found.text)
+    (translation,) = translator.translate([SOURCE], options, target="de")
+    assert translation.text.startswith("Katze Katze") and not loops(translation.text)
     unguarded = replace(options, no_repeat_ngram_size=100)
     assert loops(translator.translate([SOURCE], unguarded, target="de")[0].text)
-    assert [found] == translator.translate(
+    assert [translation] == translator.translate(
         [SOURCE], replace(options, no_repeat_ngram_size=2, min_new_tokens=3), target="de"
     )
 

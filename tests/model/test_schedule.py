@@ -41,14 +41,14 @@ def test_the_schedule_is_that_of_the_paper_with_an_explicit_peak() -> None:
     peak = 512**-0.5 * 4000**-0.5
     for step in (1, 1000, 4000, 4001, 90_000):
         expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-        found = learning_rate(step - 1, peak=peak, warmup_steps=4000, cooldown_steps=0, max_steps=100_000)
-        assert found == pytest.approx(expected, rel=1e-12)
+        actual = learning_rate(step - 1, peak=peak, warmup_steps=4000, cooldown_steps=0, max_steps=100_000)
+        assert actual == pytest.approx(expected, rel=1e-12)
 
 
 @given(st.integers(1, 300), st.integers(0, 300), st.integers(1, 300))
 def test_the_rate_is_above_zero_and_never_above_the_peak(warmup: int, cooldown: int, max_steps: int) -> None:
     for step in range(0, max_steps, 7):
-        found = learning_rate(
+        result = learning_rate(
             step, peak=0.5, warmup_steps=warmup, cooldown_steps=min(cooldown, max_steps), max_steps=max_steps
         )
-        assert 0 < found <= 0.5
+        assert 0 < result <= 0.5

@@ -19,7 +19,7 @@ from model.errors import DecodingError
 from model.network.transformer import Transformer
 from tests.model.searches import PREFIXES, check_search, same_searches
 from tests.model.slots import LONGEST_TARGET, drive, plain_cohort, ranked, requests
-from tests.model.tiny import VOCABULARY, cohort, decode, log_probs, random_sources, tiny_transformer
+from tests.model.tiny import VOCABULARY, Poisoned, cohort, decode, log_probs, random_sources, tiny_transformer
 
 
 def answer(transformer: Transformer, source: list[int], options: DecodingOptions) -> Hypothesis:
@@ -30,7 +30,7 @@ def answer(transformer: Transformer, source: list[int], options: DecodingOptions
 
 def may_come(token: int, tokens: list[int], longest: int, required_ids: tuple[int, ...]) -> bool:
     """Whether the rules of required tokens allow a token after others."""
-    missing = [one for one in required_ids if one not in tokens]
+    missing = [token_id for token_id in required_ids if token_id not in tokens]
     if token in required_ids:
         return token in missing
     if missing and (token == VOCABULARY.end_id or len(missing) == longest - len(tokens)):
@@ -71,20 +71,20 @@ def test_greedy_is_the_most_probable_token_at_every_step() -> None:
     options = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=12)
     for source in random_sources(8):
         expected, total = step_by_step(transformer, source, 12)
-        found = answer(transformer, source, options)
-        assert found.token_ids == expected
-        ended = found.finish_reason == "stop"
-        assert found.score == pytest.approx(total / (len(expected) + ended), abs=1e-5)
-        assert ended == (len(expected) < 12)
+        translation = answer(transformer, source, options)
+        assert translation.token_ids == expected
+        finished = translation.finish_reason == "stop"
+        assert translation.score == pytest.approx(total / (len(expected) + finished), abs=1e-5)
+        assert finished == (len(expected) < 12)
 
 
 def test_scores_are_absent_unless_requested() -> None:
     transformer = tiny_transformer()
     (source,) = random_sources(1)
     for decoding in (DecodingOptions(decoding="greedy"), DecodingOptions(num_hypotheses=2)):
-        found = answer(transformer, source, decoding)
-        assert found.score is None
-        assert all(other.score is None for other in found.alternatives)
+        translation = answer(transformer, source, decoding)
+        assert translation.score is None
+        assert all(other.score is None for other in translation.alternatives)
 
 
 def test_min_and_max_new_tokens_bound_the_output() -> None:
@@ -92,10 +92,10 @@ def test_min_and_max_new_tokens_bound_the_output() -> None:
     for source in random_sources(5):
         for decoding in ("greedy", "beam"):
             options = DecodingOptions(decoding=decoding, min_new_tokens=7, max_new_tokens=9)
-            found = answer(transformer, source, options)
-            assert 7 <= len(found.token_ids) <= 9
+            translation = answer(transformer, source, options)
+            assert 7 <= len(translation.token_ids) <= 9
             if decoding == "greedy":
-                assert found.token_ids == step_by_step(transformer, source, 9, 7)[0]
+                assert translation.token_ids == step_by_step(transformer, source, 9, 7)[0]
 
 
 def beam_of_one(transformer: Transformer, source: list[int]) -> Hypothesis:
@@ -115,9 +115,9 @@ def test_a_beam_of_one_is_greedy() -> None:
     transformer = tiny_transformer()
     for source in random_sources(10):
         greedy = answer(transformer, source, DecodingOptions(decoding="greedy", return_scores=True))
-        one = beam_of_one(transformer, source)
-        assert one.token_ids == greedy.token_ids
-        assert one.score == pytest.approx(greedy.score, abs=1e-5)
+        item = beam_of_one(transformer, source)
+        assert item.token_ids == greedy.token_ids
+        assert item.score == pytest.approx(greedy.score, abs=1e-5)
 
 
 def exhaustive(
@@ -129,7 +129,7 @@ def exhaustive(
     prefix: tuple[int, ...] = (),
 ) -> list[tuple[float, list[int]]]:
     """All possible outputs, best first: finished ones of up to ``longest`` tokens, and truncated ones."""
-    found: list[tuple[float, list[int]]] = []
+    results: list[tuple[float, list[int]]] = []
     for length in range(longest + 1):
         for tokens in itertools.product(vocabulary, repeat=length):
             closing = [VOCABULARY.end_id] if length < longest else []
@@ -137,8 +137,8 @@ def exhaustive(
                 float(log_probs(transformer, source, [*prefix, *tokens[:position]])[token])
                 for position, token in enumerate([*tokens, *closing])
             )
-            found.append((total / (len(prefix) + length + len(closing)) ** penalty, [*prefix, *tokens]))
-    return sorted(found, key=lambda entry: -entry[0])
+            results.append((total / (len(prefix) + length + len(closing)) ** penalty, [*prefix, *tokens]))
+    return sorted(results, key=lambda entry: -entry[0])
 
 
 @pytest.mark.parametrize("prefix", [(), (4,), (5, 3, 3)], ids=str)
@@ -150,16 +150,16 @@ def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: t
     options = DecodingOptions(
         beam_size=64, num_hypotheses=40, length_penalty=penalty, max_new_tokens=3, return_scores=True
     )
-    found = ranked(drive(plain_cohort(transformer, 64), requests([source], options, prefix_ids=[prefix]))[0])
-    assert len(found) == len(expected) == 40
-    for hypothesis, (score, tokens) in zip(found, expected, strict=True):
+    hypotheses = ranked(drive(plain_cohort(transformer, 64), requests([source], options, prefix_ids=[prefix]))[0])
+    assert len(hypotheses) == len(expected) == 40
+    for hypothesis, (score, tokens) in zip(hypotheses, expected, strict=True):
         assert hypothesis.score == pytest.approx(score, abs=1e-5)
         assert hypothesis.token_ids == tokens
         assert hypothesis.finish_reason == ("length" if len(tokens) == len(prefix) + 3 else "stop")
 
 
 def holding(entries: list[tuple[float, list[int]]], required_ids: tuple[int, ...]) -> list[tuple[float, list[int]]]:
-    """Those outputs that hold each of some tokens once."""
+    """The outputs that contain each required token once."""
     return [(score, tokens) for score, tokens in entries if all(tokens.count(token) == 1 for token in required_ids)]
 
 
@@ -175,10 +175,10 @@ def test_with_required_tokens_a_sufficiently_wide_beam_is_exhaustive_search(
         beam_size=64, num_hypotheses=len(expected), length_penalty=penalty, max_new_tokens=3, return_scores=True
     )
     never_otherwise = DecodingPolicy(forbidden=(*VOCABULARY.never_generated, *required_ids))
-    asked = requests([source], options, required_ids=[required_ids])
-    found = ranked(drive(plain_cohort(transformer, 64, never_otherwise), asked)[0])
-    assert [hypothesis.token_ids for hypothesis in found] == [tokens for _, tokens in expected]
-    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+    inputs = requests([source], options, required_ids=[required_ids])
+    hypotheses = ranked(drive(plain_cohort(transformer, 64, never_otherwise), inputs)[0])
+    assert [hypothesis.token_ids for hypothesis in hypotheses] == [tokens for _, tokens in expected]
+    assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-5)
 
 
 def reference_beam(
@@ -193,7 +193,7 @@ def reference_beam(
 ) -> tuple[list[tuple[float, list[int]]], SearchTrace]:
     """Beam search over Python lists, with the rules of the module's docstring and without a cache."""
     running: list[tuple[float, list[int]]] = [(0.0, list(prefix))]
-    ended: list[tuple[float, list[int]]] = []
+    end_event: list[tuple[float, list[int]]] = []
     search: list[tuple[Candidate, ...]] = []
     ids = {prefix: 0}  # of candidates by their tokens
     for length in range(len(prefix) + 1, len(prefix) + longest + 1):
@@ -210,24 +210,24 @@ def reference_beam(
         for total, tokens, token in candidates[:width]:
             closed = token == VOCABULARY.end_id
             if closed or last:
-                ended.append((total / length**penalty, tokens if closed else [*tokens, token]))
-        ended = sorted(ended, key=lambda entry: -entry[0])[:width]
-        done = last or (len(ended) == width and (early or ended[-1][0] >= running[0][0] / length**penalty))
+                end_event.append((total / length**penalty, tokens if closed else [*tokens, token]))
+        end_event = sorted(end_event, key=lambda entry: -entry[0])[:width]
+        finished = last or (len(end_event) == width and (early or end_event[-1][0] >= running[0][0] / length**penalty))
         step = []
         for rank, (total, tokens, token) in enumerate(candidates):
             closed = token == VOCABULARY.end_id
             hypothesis = tokens if closed else [*tokens, token]
             if closed or last:
-                kept = rank < width and (total / length**penalty, hypothesis) in ended
+                stored = rank < width and (total / length**penalty, hypothesis) in end_event
             else:
-                kept = not done and (total, hypothesis) in running
+                stored = not finished and (total, hypothesis) in running
             number = len(ids)
-            step.append(Candidate(number, ids[tuple(tokens)], token, total, kept, closed or last))
+            step.append(Candidate(number, ids[tuple(tokens)], token, total, stored, closed or last))
             ids[*tokens, token] = number
         search.append(tuple(step))
-        if done:
+        if finished:
             break
-    return ended, tuple(search)
+    return end_event, tuple(search)
 
 
 @pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
@@ -247,17 +247,19 @@ def test_beams_and_their_searches_are_those_of_a_plain_implementation(
         return_scores=True,
         return_search=True,
     )
-    asked = requests(random_sources(6, seed=width), options, prefix_ids=prefixes)
-    outcomes = drive(plain_cohort(transformer, width), asked)
-    for request in asked:
+    inputs = requests(random_sources(6, seed=width), options, prefix_ids=prefixes)
+    outcomes = drive(plain_cohort(transformer, width), inputs)
+    for request in inputs:
         expected, search = reference_beam(
             transformer, request.source_ids, width, penalty, 10, early, prefix=request.prefix_ids
         )
-        found = ranked(outcomes[request.key])
-        assert [hypothesis.token_ids for hypothesis in found] == [tokens for _, tokens in expected]
-        assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
-        same_searches(found[0].search, search, tolerance=1e-5)
-        check_search(found[0], request, DecodingPolicy(), LONGEST_TARGET)
+        hypotheses = ranked(outcomes[request.key])
+        assert [hypothesis.token_ids for hypothesis in hypotheses] == [tokens for _, tokens in expected]
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(
+            [score for score, _ in expected], abs=1e-5
+        )
+        same_searches(hypotheses[0].search, search, tolerance=1e-5)
+        check_search(hypotheses[0], request, DecodingPolicy(), LONGEST_TARGET)
 
 
 def test_the_first_tokens_of_a_greedy_answer_as_its_prefix_do_not_change_it() -> None:
@@ -269,17 +271,19 @@ def test_the_first_tokens_of_a_greedy_answer_as_its_prefix_do_not_change_it() ->
                 decoding="greedy", return_scores=True, return_search=True, max_new_tokens=12 - number
             )
             prefix = tuple(expected[:number])
-            (found,) = ranked(drive(plain_cohort(transformer, 1), requests([source], options, prefix_ids=[prefix]))[0])
-            assert found.token_ids == expected
-            ended = len(expected) < 12
-            assert found.finish_reason == ("stop" if ended else "length")
-            chosen = [*expected[number:], *[VOCABULARY.end_id] * ended]
+            (hypotheses,) = ranked(
+                drive(plain_cohort(transformer, 1), requests([source], options, prefix_ids=[prefix]))[0]
+            )
+            assert hypotheses.token_ids == expected
+            finished = len(expected) < 12
+            assert hypotheses.finish_reason == ("stop" if finished else "length")
+            chosen = [*expected[number:], *[VOCABULARY.end_id] * finished]
             total = sum(
                 float(log_probs(transformer, source, [*prefix, *chosen[:position]])[token])
                 for position, token in enumerate(chosen)
             )
-            assert found.score == pytest.approx(total / (number + len(chosen)), abs=1e-5)
-            steps = [candidate for step in found.search for candidate in step]
+            assert hypotheses.score == pytest.approx(total / (number + len(chosen)), abs=1e-5)
+            steps = [candidate for step in hypotheses.search for candidate in step]
             assert [candidate.token_id for candidate in steps] == chosen
             assert steps[-1].log_prob == pytest.approx(total, abs=1e-5)
 
@@ -287,10 +291,10 @@ def test_the_first_tokens_of_a_greedy_answer_as_its_prefix_do_not_change_it() ->
 @pytest.mark.parametrize("decoding", ["greedy", "beam"])
 def test_new_tokens_are_counted_behind_the_prefix(decoding: Decoding) -> None:
     options = DecodingOptions(decoding=decoding, min_new_tokens=5, max_new_tokens=6)
-    asked = requests(random_sources(12), options, prefix_ids=PREFIXES)
-    for key, outcome in drive(plain_cohort(tiny_transformer(), options.width), asked).items():
+    inputs = requests(random_sources(12), options, prefix_ids=PREFIXES)
+    for key, outcome in drive(plain_cohort(tiny_transformer(), options.width), inputs).items():
         for hypothesis in ranked(outcome):
-            prefix = asked[key].prefix_ids
+            prefix = inputs[key].prefix_ids
             assert tuple(hypothesis.token_ids[: len(prefix)]) == prefix
             assert 5 <= len(hypothesis.token_ids) - len(prefix) <= 6
 
@@ -298,9 +302,9 @@ def test_new_tokens_are_counted_behind_the_prefix(decoding: Decoding) -> None:
 def test_an_answer_with_its_prefix_is_no_longer_than_the_model_can() -> None:
     group = plain_cohort(tiny_transformer(), 1, longest_target=20)
     options = DecodingOptions(decoding="greedy", min_new_tokens=15)
-    joined = [DecodingRequest(0, [4, 5, 2], options, (3,), prefix_ids=(5,) * 9)]
-    (found,) = ranked(drive(group, joined)[0])
-    assert len(found.token_ids) == 20 - 1
+    merged = [DecodingRequest(0, [4, 5, 2], options, (3,), prefix_ids=(5,) * 9)]
+    (hypotheses,) = ranked(drive(group, merged)[0])
+    assert len(hypotheses.token_ids) == 20 - 1
     with pytest.raises(ValueError, match="20 tokens; there may be 19"):
         group.join([DecodingRequest(1, [4, 2], options), DecodingRequest(2, [4, 2], options, (3,), (), (5,) * 19)])
     assert group.keys == []
@@ -308,8 +312,8 @@ def test_an_answer_with_its_prefix_is_no_longer_than_the_model_can() -> None:
 
 def test_the_search_is_absent_unless_requested() -> None:
     for decoding in (DecodingOptions(decoding="greedy"), DecodingOptions(num_hypotheses=2)):
-        found = answer(tiny_transformer(), [4, 5, 2], decoding)
-        assert all(one.search == () for one in (found, *found.alternatives))
+        translation = answer(tiny_transformer(), [4, 5, 2], decoding)
+        assert all(item.search == () for item in (translation, *translation.alternatives))
 
 
 @pytest.mark.parametrize("prefix", [(), (8, 5)], ids=str)
@@ -321,37 +325,24 @@ def test_required_tokens_are_placed_as_by_plain_implementations(
     transformer = tiny_transformer(sharpness=2.0)
     sources = random_sources(6, seed=longest)
     greedy = DecodingOptions(decoding="greedy", max_new_tokens=longest)
-    found = drive(
+    outcomes = drive(
         plain_cohort(transformer, 1), requests(sources, greedy, required_ids=[required_ids], prefix_ids=[prefix])
     )
     for number, source in enumerate(sources):
         assert (
-            ranked(found[number])[0].token_ids == step_by_step(transformer, source, longest, 0, required_ids, prefix)[0]
+            ranked(outcomes[number])[0].token_ids
+            == step_by_step(transformer, source, longest, 0, required_ids, prefix)[0]
         )
     beam = DecodingOptions(num_hypotheses=4, max_new_tokens=longest, return_scores=True)
-    found = drive(
+    outcomes = drive(
         plain_cohort(transformer, 4), requests(sources, beam, required_ids=[required_ids], prefix_ids=[prefix])
     )
     for number, source in enumerate(sources):
         expected, _ = reference_beam(transformer, source, 4, 1.0, longest, False, required_ids, prefix)
-        assert [one.token_ids for one in ranked(found[number])] == [tokens for _, tokens in expected]
-        assert [one.score for one in ranked(found[number])] == pytest.approx([s for s, _ in expected], abs=1e-5)
-
-
-class Poisoned:
-    """A model whose logits are NaN for sources that begin with a certain token."""
-
-    def __init__(self, transformer: Transformer, bad: int) -> None:
-        self._transformer = transformer
-        self._bad = bad
-
-    def encode(self, source: torch.Tensor) -> torch.Tensor:
-        memory = self._transformer.encode(source)
-        memory[source[:, 0] == self._bad] = math.nan
-        return memory
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._transformer, name)
+        assert [hypothesis.token_ids for hypothesis in ranked(outcomes[number])] == [tokens for _, tokens in expected]
+        assert [hypothesis.score for hypothesis in ranked(outcomes[number])] == pytest.approx(
+            [s for s, _ in expected], abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("width", [1, 3])

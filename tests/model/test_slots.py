@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import torch
 
 from model.artifacts.bundle import load_bundle
 from model.artifacts.script import script
@@ -40,8 +38,7 @@ from tests.model.slots import (
     some_searches,
     step_of,
 )
-from tests.model.test_search import exhaustive
-from tests.model.tiny import VOCABULARY, random_sources, tiny_transformer
+from tests.model.tiny import VOCABULARY, Poisoned, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 from tests.pairwise import pairwise
 
@@ -58,11 +55,11 @@ def compare(
 ) -> None:
     """Decode a dozen sentences in both ways, half of them with prefixes and some with their search."""
     transformer = tiny_transformer()
-    asked = some_searches(
+    inputs = some_searches(
         requests(random_sources(12, seed=options.width), options, forced_ids, required_ids, prefix_ids=PREFIXES)
     )
-    found = drive(slot_cohort(transformer, options.width, policy, **changes), asked)
-    all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
+    outcomes = drive(slot_cohort(transformer, options.width, policy, **changes), inputs)
+    all_same(outcomes, drive(plain_cohort(transformer, options.width, policy), inputs))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +159,7 @@ def test_sentences_with_and_without_required_tokens_decode_together(
     transformer = tiny_transformer()
     policy = DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11))
     # The first sentences decode in steps that leave the rules of required tokens out.
-    asked = some_searches(
+    inputs = some_searches(
         requests(
             random_sources(30),
             options,
@@ -170,10 +167,10 @@ def test_sentences_with_and_without_required_tokens_decode_together(
             prefix_ids=[(), (9,), (), (4, 8)],
         )
     )
-    found, _ = drive_at_random(slot_cohort(transformer, options.width, policy, **stepping), asked, seed=2)
-    for key, outcome in found.items():
-        check_required(outcome, asked[key].required_ids)
-        same(outcome, drive(plain_cohort(transformer, options.width, policy), [asked[key]])[key])
+    outcomes, _ = drive_at_random(slot_cohort(transformer, options.width, policy, **stepping), inputs, seed=2)
+    for key, outcome in outcomes.items():
+        check_required(outcome, inputs[key].required_ids)
+        same(outcome, drive(plain_cohort(transformer, options.width, policy), [inputs[key]])[key])
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
@@ -183,26 +180,11 @@ def test_as_many_tokens_as_allowed_may_be_required(options: DecodingOptions) -> 
     policy = DecodingPolicy(forbidden=(0, 1, *reserved))
     for max_new_tokens in (MAX_REQUIRED_IDS, 20):
         bounded = replace(options, max_new_tokens=max_new_tokens)
-        asked = requests(random_sources(6), bounded, required_ids=[reserved, reserved[3:]])
-        found = drive(slot_cohort(transformer, options.width, policy), asked)
-        all_same(found, drive(plain_cohort(transformer, options.width, policy), asked))
-        for key, outcome in found.items():
-            check_required(outcome, asked[key].required_ids)
-
-
-@pytest.mark.parametrize("prefix", [(), (5, 3, 3)], ids=str)
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: tuple[int, ...]) -> None:
-    transformer = tiny_transformer(vocab_size=6, sharpness=1.0)
-    source = [4, 5, 3, 2]
-    options = DecodingOptions(
-        beam_size=64, num_hypotheses=40, length_penalty=penalty, max_new_tokens=3, return_scores=True
-    )
-    found = ranked(drive(slot_cohort(transformer, 64), requests([source], options, prefix_ids=[prefix]))[0])
-    expected = exhaustive(transformer, source, [3, 4, 5], 3, penalty, prefix)
-    for hypothesis, (score, tokens) in zip(found, expected, strict=True):
-        assert hypothesis.token_ids == tokens
-        assert hypothesis.score == pytest.approx(score, abs=1e-5)
+        inputs = requests(random_sources(6), bounded, required_ids=[reserved, reserved[3:]])
+        outcomes = drive(slot_cohort(transformer, options.width, policy), inputs)
+        all_same(outcomes, drive(plain_cohort(transformer, options.width, policy), inputs))
+        for key, outcome in outcomes.items():
+            check_required(outcome, inputs[key].required_ids)
 
 
 @pytest.mark.parametrize(("options", "seed", "stepping"), pairwise((GREEDY, BEAM), range(2), STEPPING))
@@ -211,14 +193,14 @@ def test_sentences_that_join_and_leave_change_no_output(
 ) -> None:
     transformer = tiny_transformer()
     # Seed 0: steps that record nothing and have no prefix to feed.
-    asked = requests(random_sources(40, seed=seed), options, prefix_ids=PREFIXES if seed else [()])
-    asked = some_searches(asked) if seed else asked
-    expected = drive(plain_cohort(transformer, options.width), asked)
-    found, left = drive_at_random(slot_cohort(transformer, options.width, **stepping), asked, seed)
-    assert found.keys() | left == expected.keys()
-    for key, outcome in found.items():
+    inputs = requests(random_sources(40, seed=seed), options, prefix_ids=PREFIXES if seed else [()])
+    inputs = some_searches(inputs) if seed else inputs
+    expected = drive(plain_cohort(transformer, options.width), inputs)
+    outcomes, remaining = drive_at_random(slot_cohort(transformer, options.width, **stepping), inputs, seed)
+    assert outcomes.keys() | remaining == expected.keys()
+    for key, outcome in outcomes.items():
         same(outcome, expected[key])
-        check_search(ranked(outcome)[0], asked[key], DecodingPolicy(), LONGEST_TARGET)
+        check_search(ranked(outcome)[0], inputs[key], DecodingPolicy(), LONGEST_TARGET)
 
 
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
@@ -232,22 +214,10 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence(stepping: di
         replace(BEAM, no_repeat_ngram_size=2, return_scores=False),
         replace(BEAM, no_repeat_ngram_size=3),
     ]
-    asked = [DecodingRequest(key, source, several[key % len(several)]) for key, source in enumerate(random_sources(30))]
-    found, _ = drive_at_random(slot_cohort(transformer, 4, **stepping), asked, seed=1, most=7)
-    for key, outcome in found.items():
-        same(outcome, drive(plain_cohort(transformer, 4), [asked[key]])[key])
-
-
-def test_scores_may_be_requested_beside_sentences_without_scores() -> None:
-    transformer = tiny_transformer()
-    sources = random_sources(6)
-    group = slot_cohort(transformer, 1)
-    unscored = replace(GREEDY, return_scores=False, min_new_tokens=6)
-    group.join([DecodingRequest(key, sources[key], unscored) for key in range(3)])
-    found = {outcome.key: outcome for _ in range(3) for outcome in group.step()}
-    found |= drive(group, [DecodingRequest(key, sources[key], GREEDY) for key in range(3, 6)])
-    for key, outcome in found.items():
-        same(outcome, drive(plain_cohort(transformer, 1), requests(sources, unscored if key < 3 else GREEDY))[key])
+    calls = [DecodingRequest(key, source, several[key % len(several)]) for key, source in enumerate(random_sources(30))]
+    outcomes, _ = drive_at_random(slot_cohort(transformer, 4, **stepping), calls, seed=1, most=7)
+    for key, outcome in outcomes.items():
+        same(outcome, drive(plain_cohort(transformer, 4), [calls[key]])[key])
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -261,21 +231,21 @@ def test_a_source_or_target_longer_than_the_bucket_moves_all_sentences_to_a_larg
     assert group.tensors.bucket.target == 32
     group.step()
     far = replace(options, max_new_tokens=50, min_new_tokens=45)
-    asked = [DecodingRequest(2, long_source, options), DecodingRequest(3, [8, 9, 2], far)]
-    group.join(asked)
+    calls = [DecodingRequest(2, long_source, options), DecodingRequest(3, [8, 9, 2], far)]
+    group.join(calls)
     assert group.tensors.bucket.target == 64
     assert group.longest_source == len(long_source)
-    found = drive(group, [])
-    plain = [DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options), *asked]
-    all_same(found, drive(plain_cohort(transformer, width), plain))
+    outcomes = drive(group, [])
+    plain = [DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options), *calls]
+    all_same(outcomes, drive(plain_cohort(transformer, width), plain))
 
 
 def test_a_source_of_the_maximal_length_is_decoded_in_a_longer_bucket() -> None:
     transformer = Transformer(small_config(max_positions=40), VOCABULARY.pad_id).eval()
     randomise(transformer)
-    asked = requests([[*([4, 5, 6, 7] * 9), 2], [8, 2]], replace(GREEDY, max_new_tokens=None))
-    found = drive(slot_cohort(transformer, 1, longest_target=40), asked)
-    all_same(found, drive(plain_cohort(transformer, 1, longest_target=40), asked))
+    inputs = requests([[*([4, 5, 6, 7] * 9), 2], [8, 2]], replace(GREEDY, max_new_tokens=None))
+    outcomes = drive(slot_cohort(transformer, 1, longest_target=40), inputs)
+    all_same(outcomes, drive(plain_cohort(transformer, 1, longest_target=40), inputs))
 
 
 def test_slots_shrink_when_most_are_free() -> None:
@@ -285,29 +255,29 @@ def test_slots_shrink_when_most_are_free() -> None:
     long = DecodingOptions(beam_size=2, min_new_tokens=15, max_new_tokens=16, return_scores=True)
     short = replace(long, min_new_tokens=0, max_new_tokens=2)
     sources = random_sources(16)
-    asked = [DecodingRequest(key, source, short if key else long) for key, source in enumerate(sources)]
-    group.join(asked)
+    calls = [DecodingRequest(key, source, short if key else long) for key, source in enumerate(sources)]
+    group.join(calls)
     assert step_of(group).tensors.bucket.slots == 16
-    found = {outcome.key: outcome for _ in range(2) for outcome in group.step()}
-    assert len(found) == 15
+    result = {outcome.key: outcome for _ in range(2) for outcome in group.step()}
+    assert len(result) == 15
     assert step_of(group).tensors.bucket.slots == 1
-    found |= drive(group, [])
-    all_same(found, drive(plain_cohort(transformer, 2), asked))
+    result |= drive(group, [])
+    all_same(result, drive(plain_cohort(transformer, 2), calls))
 
 
 def test_slots_are_reused_by_the_next_cohort() -> None:
     model = slot_model(tiny_transformer())
     expected = None
-    taken = []
+    drawn = []
     for _ in range(3):
         group = SlotCohort(model, 4)
-        asked = requests(random_sources(5), BEAM)
-        group.join(asked)
-        taken.append(step_of(group))
-        found = drive(group, [])
-        assert expected is None or found == expected
-        expected = found
-    assert taken[0] is taken[1] is taken[2]
+        inputs = requests(random_sources(5), BEAM)
+        group.join(inputs)
+        drawn.append(step_of(group))
+        outcomes = drive(group, [])
+        assert expected is None or outcomes == expected
+        expected = outcomes
+    assert drawn[0] is drawn[1] is drawn[2]
 
 
 def test_the_memory_of_idle_slots_is_bounded() -> None:
@@ -354,22 +324,6 @@ def test_the_cohort_reports_its_load() -> None:
     assert counts() == nothing
 
 
-class Poisoned:
-    """A model whose logits are NaN for sources that begin with a certain token."""
-
-    def __init__(self, transformer: Transformer, bad: int) -> None:
-        self._transformer = transformer
-        self._bad = bad
-
-    def encode(self, source: torch.Tensor) -> torch.Tensor:
-        memory = self._transformer.encode(source)
-        memory[source[:, 0] == self._bad] = math.nan
-        return memory
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._transformer, name)
-
-
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_sentence_whose_output_is_nan_fails_alone_and_does_not_affect_its_slot(
@@ -377,14 +331,14 @@ def test_a_sentence_whose_output_is_nan_fails_alone_and_does_not_affect_its_slot
 ) -> None:
     transformer = tiny_transformer()
     options = DecodingOptions(beam_size=width, max_new_tokens=8, return_scores=True)
-    asked = requests([[5, 6, 2], [9, 6, 2], [7, 2], [9, 9, 9, 2]] * 3, options)
-    expected = drive(plain_cohort(transformer, width), asked)
+    inputs = requests([[5, 6, 2], [9, 6, 2], [7, 2], [9, 9, 9, 2]] * 3, options)
+    expected = drive(plain_cohort(transformer, width), inputs)
     group = slot_cohort(Poisoned(transformer, bad=9), width, **stepping)
     for _ in range(2):  # the second time in slots that contained NaN
-        found = drive(group, asked[:4])
-        found |= drive(group, asked[4:])
-        for key, outcome in found.items():
-            if asked[key].source_ids[0] == 9:
+        outcomes = drive(group, inputs[:4])
+        outcomes |= drive(group, inputs[4:])
+        for key, outcome in outcomes.items():
+            if inputs[key].source_ids[0] == 9:
                 assert isinstance(outcome.error, DecodingError)
             else:
                 same(outcome, expected[key])
@@ -394,8 +348,8 @@ def test_a_sentence_whose_output_is_nan_fails_alone_and_does_not_affect_its_slot
 def test_a_sentence_without_allowed_tokens_fails(width: int) -> None:
     everything = DecodingPolicy(forbidden=tuple(range(12)))
     options = DecodingOptions(beam_size=width, max_new_tokens=4)
-    found = drive(slot_cohort(tiny_transformer(), width, everything), requests([[4, 2]], options))
-    assert isinstance(found[0].error, DecodingError)
+    outcomes = drive(slot_cohort(tiny_transformer(), width, everything), requests([[4, 2]], options))
+    assert isinstance(outcomes[0].error, DecodingError)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
@@ -403,37 +357,25 @@ def test_a_sentence_without_allowed_tokens_fails(width: int) -> None:
 def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision: Any) -> None:
     scripted = script(tiny_transformer(), precision)
     options = GREEDY if width == 1 else BEAM
-    asked = requests(random_sources(20), options)
-    found = drive(slot_cohort(scripted, width), asked)
-    expected = drive(plain_cohort(scripted, width), asked)
+    inputs = requests(random_sources(20), options)
+    outcomes = drive(slot_cohort(scripted, width), inputs)
+    expected = drive(plain_cohort(scripted, width), inputs)
     if precision == "float32":
-        all_same(found, expected)
+        all_same(outcomes, expected)
         return
     # Rounded sums run in another order, which may change the order of close tokens.
-    alike = [key for key in found if ranked(found[key])[0].token_ids == ranked(expected[key])[0].token_ids]
+    alike = [key for key in outcomes if ranked(outcomes[key])[0].token_ids == ranked(expected[key])[0].token_ids]
     assert len(alike) >= 16
     for key in alike:
-        assert ranked(found[key])[0].score == pytest.approx(ranked(expected[key])[0].score, abs=0.02)
-
-
-@torch.inference_mode()
-def test_the_sums_are_float32_for_any_dtype_of_weights() -> None:
-    scripted = script(tiny_transformer(), "bfloat16")
-    model = slot_model(scripted)
-    group = SlotCohort(model, 4)
-    group.join(requests(random_sources(2), BEAM))
-    group.step()
-    assert step_of(group).tensors.self_cache.dtype == torch.bfloat16
-    assert step_of(group).tensors.sums.dtype == torch.float32
-    assert step_of(group).tensors.pool_scores.dtype == torch.float64
+        assert ranked(outcomes[key])[0].score == pytest.approx(ranked(expected[key])[0].score, abs=0.02)
 
 
 def test_a_bundle_contains_the_step_for_slots(toy_bundle: Path) -> None:
     bundle = load_bundle(toy_bundle)
     assert has_slot_step(bundle.module)
     model = SlotModel(bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
-    asked = requests([bundle.tokenizer.encode("the red cat sees the old tree", "de", "en")], GREEDY)
-    assert ranked(drive(SlotCohort(model, 1), asked)[0])[0].token_ids
+    inputs = requests([bundle.tokenizer.encode("the red cat sees the old tree", "de", "en")], GREEDY)
+    assert ranked(drive(SlotCohort(model, 1), inputs)[0])[0].token_ids
 
 
 def test_an_older_model_has_no_slot_step() -> None:

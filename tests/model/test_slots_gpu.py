@@ -70,13 +70,13 @@ def test_captured_steps_give_the_outputs_of_the_cpu(
     options = OPTIONS[name]
     on_cpu = tiny_transformer()
     number, seeds = (60, range(3)) if gpu is None else (14, range(1))
-    asked = some_searches(requests(random_sources(number), options, required_ids=required_ids, prefix_ids=PREFIXES))
-    expected = drive(plain_cohort(on_cpu, options.width), asked)
+    inputs = some_searches(requests(random_sources(number), options, required_ids=required_ids, prefix_ids=PREFIXES))
+    expected = drive(plain_cohort(on_cpu, options.width), inputs)
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", steps_per_call=4)
     for seed in seeds:
-        found, left = drive_at_random(SlotCohort(model, options.width), asked, seed, most=9)
-        assert found.keys() | left == expected.keys()
-        for key, outcome in found.items():
+        outcomes, remaining = drive_at_random(SlotCohort(model, options.width), inputs, seed, most=9)
+        assert outcomes.keys() | remaining == expected.keys()
+        for key, outcome in outcomes.items():
             same(outcome, expected[key])
 
 
@@ -92,9 +92,9 @@ def test_captured_steps_give_the_outputs_of_the_cpu(
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_scripted_model_gives_equal_outputs_with_and_without_graphs(options: DecodingOptions, precision: Any) -> None:
     scripted = script(tiny_transformer(), precision).to("cuda")
-    asked = requests(random_sources(40), options)
-    launched = drive(SlotCohort(slot_model(scripted, device="cuda", graphs=False), options.width), asked)
-    captured = drive(SlotCohort(slot_model(scripted, device="cuda"), options.width), asked)
+    inputs = requests(random_sources(40), options)
+    launched = drive(SlotCohort(slot_model(scripted, device="cuda", graphs=False), options.width), inputs)
+    captured = drive(SlotCohort(slot_model(scripted, device="cuda"), options.width), inputs)
     if precision == "float32":
         all_same(captured, launched)
         return
@@ -120,15 +120,15 @@ def no_waiting() -> Iterator[None]:
 def test_neither_joining_nor_stepping_synchronises_with_the_host(options: DecodingOptions) -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4)
-    asked = requests(random_sources(12), replace(options, min_new_tokens=12))
-    for some in (asked[:8], asked[7:8]):  # captures, and lets TorchScript optimise the encoder
+    inputs = requests(random_sources(12), replace(options, min_new_tokens=12))
+    for some in (inputs[:8], inputs[7:8]):  # captures, and lets TorchScript optimise the encoder
         drive(SlotCohort(model, options.width), some)
     group = SlotCohort(model, options.width)
     with no_waiting():
-        group.join(asked[:7])
+        group.join(inputs[:7])
         group.step()
         group.step()
-        group.join(asked[7:8])
+        group.join(inputs[7:8])
         group.leave({0})
         group.step()
 
@@ -147,7 +147,7 @@ def test_memory_does_not_grow_over_many_sentences(gpu: Device | None) -> None:
     module = script(tiny_transformer(), "float16").to("cuda")
     model = slot_model(module, device="cuda", steps_per_call=4)
     number, rounds = (60, 100) if gpu is None else (12, 2)
-    asked = requests(random_sources(number), BEAM)
+    inputs = requests(random_sources(number), BEAM)
 
     def held() -> tuple[int, int]:
         """Bytes of tensors, and bytes that are not free: those of graphs are in no other figure."""
@@ -156,10 +156,10 @@ def test_memory_does_not_grow_over_many_sentences(gpu: Device | None) -> None:
         free_bytes, total_bytes = torch.cuda.mem_get_info()
         return torch.cuda.memory_allocated(), total_bytes - free_bytes
 
-    drive_at_random(SlotCohort(model, 4), asked, seed=0, most=9)
+    drive_at_random(SlotCohort(model, 4), inputs, seed=0, most=9)
     before = held()
     for _ in range(rounds):
-        drive_at_random(SlotCohort(model, 4), asked, seed=0, most=9)
+        drive_at_random(SlotCohort(model, 4), inputs, seed=0, most=9)
     after = held()
     assert after[0] <= before[0]
     assert after[1] <= before[1] + ROOM_BYTES
@@ -168,12 +168,12 @@ def test_memory_does_not_grow_over_many_sentences(gpu: Device | None) -> None:
 @pytest.mark.usefixtures("gpu")
 def test_deleted_slots_free_their_memory() -> None:
     model = slot_model(tiny_transformer().to("cuda"), device="cuda", idle_bytes=0)
-    asked = requests(random_sources(20), BEAM)
-    drive(SlotCohort(model, 4), asked)
+    inputs = requests(random_sources(20), BEAM)
+    drive(SlotCohort(model, 4), inputs)
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     for _ in range(5):
-        drive(SlotCohort(model, 4), asked)
+        drive(SlotCohort(model, 4), inputs)
     torch.cuda.synchronize()
     assert torch.cuda.memory_allocated() <= before
 
@@ -184,18 +184,18 @@ def test_a_bundle_decodes_in_slots_on_a_gpu(toy_bundle: Path) -> None:
     assert has_slot_step(bundle.module)
     model = SlotModel(bundle.module, bundle.tokenizer, 64, bundle.device, bundle.manifest.policy)
     words = ("the red cat sees the old tree", "the dog likes the house")
-    asked = requests([bundle.tokenizer.encode(text, "de", "en") for text in words], BEAM)
+    inputs = requests([bundle.tokenizer.encode(text, "de", "en") for text in words], BEAM)
     on_cpu = load_bundle(toy_bundle)
     assert has_slot_step(on_cpu.module)
     reference = SlotModel(on_cpu.module, on_cpu.tokenizer, 64, on_cpu.device, on_cpu.manifest.policy)
-    all_same(drive(SlotCohort(model, 4), asked), drive(SlotCohort(reference, 4), asked), tolerance=1e-3)
+    all_same(drive(SlotCohort(model, 4), inputs), drive(SlotCohort(reference, 4), inputs), tolerance=1e-3)
 
 
 def run_benchmark(device: str, figures: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.gpu", "--device", device, "--shape", "toy", "--rounds", "1"]
     sizes = ["--sentences", "8", "--batch-sizes", "4", "--json", str(figures)]
-    done = subprocess.run([*command, *sizes], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([*command, *sizes], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     measured: dict[str, Any] = json.loads(figures.read_text(encoding="utf-8"))["shapes"]["toy"]
     return measured
 

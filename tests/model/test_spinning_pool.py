@@ -34,5 +34,5 @@ def test_a_late_helper_takes_no_piece_of_the_next_product(tmp_path: Path) -> Non
     source.write_text(PROGRAM)
     # Without optimisation a helper is late more often.
     subprocess.run([*find_compiler(), *FLAGS, "-O0", f"-I{ROOT}", "-o", str(program), str(source)], check=True)
-    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from model.text.pieces import load_processor
 from model.text.subword_sampling import SubwordSampler
 from model.text.tokenizer_training import learn_tokenizer
-from tests.model.vocabulary import SENTENCES, TOKENIZER
+from tests.model.vocabulary import SENTENCES
 
-ROOT = Path(__file__).resolve().parents[2]
 RNG = random.Random(1)
 WORDS = [" ".join("".join(RNG.choices("abcd", k=RNG.randint(2, 6))) for _ in range(5)) for _ in range(500)]
 PROCESSOR = load_processor(learn_tokenizer([*SENTENCES, *WORDS], 400, ["de", "en"]).model_proto)
@@ -41,13 +35,13 @@ def segmentations(text: str) -> dict[tuple[int, ...], float]:
     """Every segmentation and its log-probability, by exhaustive search."""
     if not text:
         return {(): 0.0}
-    found: dict[tuple[int, ...], float] = {}
+    result: dict[tuple[int, ...], float] = {}
     for end in range(1, len(text) + 1):
         number = PROCESSOR.PieceToId(text[:end])
         if number != PROCESSOR.unk_id():
             for rest, log_prob in segmentations(text[end:]).items():
-                found[number, *rest] = PROCESSOR.GetScore(number) + log_prob
-    return found
+                result[number, *rest] = PROCESSOR.GetScore(number) + log_prob
+    return result
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 1.0])
@@ -60,22 +54,3 @@ def test_segmentations_are_as_frequent_as_their_probability_says(alpha: float) -
     for ids, weight in weights.items():
         expected = number * weight / sum(weights.values())
         assert abs(drawn[ids] - expected) < 5 * math.sqrt(expected) + 1
-
-
-def test_other_processes_sample_the_same(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.model").write_bytes(TOKENIZER.model_proto)
-    program = (
-        "import json, sys; from pathlib import Path; from model.text.tokenizer import VersoTokenizer; "
-        "tokenizer = VersoTokenizer.load(Path(sys.argv[1])); "
-        "print(json.dumps([tokenizer.encode_sampled('sees house Katze.', 'de', 0.1, seed) for seed in range(10)]))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "tokenizer.model")],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(found.stdout) == [
-        TOKENIZER.encode_sampled("sees house Katze.", "de", 0.1, seed) for seed in range(10)
-    ]

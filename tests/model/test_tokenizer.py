@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
-from model.errors import ArtifactError, ConfigError, DataError
+from model.errors import ArtifactError, ConfigError
 from model.text.known_characters import KnownCharacters
 from model.text.symbols import Symbol, placeholder, reserved_symbols
 from model.text.tokenizer import END_ID, PAD_ID, START_ID, UNKNOWN_ID, VersoTokenizer
@@ -98,12 +98,6 @@ def test_invalid_bytes_become_a_replacement_character(tokenizer: VersoTokenizer)
     assert text[slice(*spans[0])] == "\ufffd"
 
 
-def test_no_tokens_decode_to_the_empty_text(tokenizer: VersoTokenizer) -> None:
-    assert tokenizer.decode([]) == tokenizer.decode([END_ID]) == ""
-    assert tokenizer.decode_with_offsets([]) == ("", [])
-    assert tokenizer.encode_target("") == [END_ID]
-
-
 def test_characters_expanded_by_normalisation_refer_to_their_original(tokenizer: VersoTokenizer) -> None:
     text = "\uff43\uff41\uff54 \u2026 cat"  # full-width letters, and one character that becomes three
     ids, spans = tokenizer.encode_with_offsets(text, "de")
@@ -133,13 +127,6 @@ def test_sampled_pieces_decode_to_the_same_text(tokenizer: VersoTokenizer) -> No
     assert {tokenizer.decode(cut) for cut in cuts} == {"sees house Katze."}
 
 
-def test_the_seed_determines_the_sampled_segmentation(tokenizer: VersoTokenizer) -> None:
-    text = "sees house Katze likes tree."
-    first = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in range(10)]
-    again = [tokenizer.encode_sampled(text, "de", alpha=0.1, seed=seed) for seed in reversed(range(10))]
-    assert first == again[::-1]
-
-
 def test_a_vocabulary_larger_than_the_text_allows_is_refused_with_the_bound() -> None:
     with pytest.raises(ConfigError, match=r"vocabulary of 9999 cannot be learned .* at most \d+"):
         learn_tokenizer(SENTENCES, 9999, ["de"])
@@ -148,11 +135,6 @@ def test_a_vocabulary_larger_than_the_text_allows_is_refused_with_the_bound() ->
 def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_bound() -> None:
     with pytest.raises(ConfigError, match=r"vocabulary of 270 .* alone are \d+; raise vocab_size"):
         learn_tokenizer(SENTENCES, 270, ["de"])
-
-
-def test_an_invalid_size_is_refused_with_the_number() -> None:
-    with pytest.raises(ConfigError, match=r"A vocabulary of -5 cannot be learned from this text"):
-        learn_tokenizer(SENTENCES, -5, ["de"])
 
 
 @pytest.mark.parametrize("code", ["DE", "german", "d", "zh-Hans", ""])
@@ -171,20 +153,10 @@ def test_a_vocabulary_has_the_requested_size_and_every_byte() -> None:
     assert [piece for piece in pieces if piece.startswith("<0x")] == [f"<0x{byte:02X}>" for byte in range(256)]
 
 
-def test_learning_from_no_text_is_refused() -> None:
-    with pytest.raises(DataError, match="every line is empty"):
-        learn_tokenizer(["", "  "], 300, ["de"])
-
-
 @pytest.mark.parametrize("length", [0, 1, 100, 5000, -1])
 def test_a_damaged_tokenizer_is_refused(length: int) -> None:
     with pytest.raises(ArtifactError, match="tokenizer is damaged"):
         VersoTokenizer(TOKENIZER.model_proto[:length])
-
-
-def test_bytes_of_something_else_are_refused() -> None:
-    with pytest.raises(ArtifactError, match="tokenizer is damaged"):
-        VersoTokenizer(b"nonsense")
 
 
 def test_a_piece_that_is_no_text_is_refused() -> None:
@@ -210,11 +182,6 @@ def test_a_file_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:
         VersoTokenizer.load(tmp_path / "nowhere.model")
 
 
-def test_an_unknown_target_language_is_named(tokenizer: VersoTokenizer) -> None:
-    with pytest.raises(ArtifactError, match=r"'fr'; it has de, en"):
-        tokenizer.encode("cat", "fr")
-
-
 def test_a_character_vocabulary_has_a_token_for_each_letter_and_none_for_the_leading_space() -> None:
     tokenizer = learn_tokenizer(["ab", "ba c"], 300, ["de"], kind="char")
     assert tokenizer.is_char and not TOKENIZER.is_char
@@ -238,11 +205,6 @@ def test_targets_may_have_a_separate_vocabulary() -> None:
     assert both.never_generated == (PAD_ID, UNKNOWN_ID, START_ID)
 
 
-def test_a_vocabulary_of_targets_that_is_damaged_is_refused() -> None:
-    with pytest.raises(ArtifactError, match="damaged"):
-        VersoTokenizer(TOKENIZER.model_proto, TOKENIZER.model_proto[:100])
-
-
 def test_reserved_symbols_are_never_read_from_a_text_nor_generated() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
     assert len(reserved_symbols()) == len(set(reserved_symbols())) == 64
@@ -256,8 +218,8 @@ def test_reserved_symbols_are_never_read_from_a_text_nor_generated() -> None:
 
 def test_nfc_keeps_the_visible_text_and_composes_accents() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 290, ["de", "en"], normalisation="nfc")
-    kept = "½ ﬁ … ² № 日本 🙂 „x“"
-    assert tokenizer.decode(tokenizer.encode_target(kept)) == kept
+    stored = "½ ﬁ … ² № 日本 🙂 „x“"
+    assert tokenizer.decode(tokenizer.encode_target(stored)) == stored
     assert tokenizer.decode(tokenizer.encode_target("a\u0308 e\u0323\u0302 \u212b")) == "ä \u1ec7 Å"
     assert tokenizer.decode(tokenizer.encode_target("a\u00a0b\u2009c\td\u00ad\u200be\ufeff")) == "a b c de"
 
@@ -269,8 +231,8 @@ def test_required_characters_get_a_piece() -> None:
 
 def test_text_behind_a_symbol_is_cut_like_a_word_and_punctuation_stays_attached() -> None:
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
-    opened, closed = Symbol(placeholder(0)), Symbol(placeholder(15))
-    ids = tokenizer.encode_parts(["cat ", opened, "Katze", closed, "."], "de")
+    opening, closed = Symbol(placeholder(0)), Symbol(placeholder(15))
+    ids = tokenizer.encode_parts(["cat ", opening, "Katze", closed, "."], "de")
     pieces = tokenizer.pieces(ids)
     assert pieces[0] == "<2de>" and pieces[-1] == "</s>"
     assert tokenizer.encode("cat", "de")[:-1] == ids[: pieces.index("<ph0>")]
@@ -278,7 +240,7 @@ def test_text_behind_a_symbol_is_cut_like_a_word_and_punctuation_stays_attached(
 
     assert between == tokenizer.encode("Katze", "de")[1:-1]
     assert pieces[pieces.index("<ph15>") + 1 : -1] == ["."], "no space before the full stop"
-    assert tokenizer.encode_target_parts(["cat ", opened])[-2:] == [ids[pieces.index("<ph0>")], END_ID]
+    assert tokenizer.encode_target_parts(["cat ", opening])[-2:] == [ids[pieces.index("<ph0>")], END_ID]
 
 
 def test_symbols_need_a_vocabulary_that_has_them() -> None:
@@ -290,11 +252,11 @@ def test_characters_without_a_piece_are_not_known() -> None:
     tokenizer = learn_tokenizer(
         ["the café is open", "a b c"], 277, ["de"], normalisation="nfc", required_characters="½"
     )
-    known = tokenizer.known_characters
-    assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in known] == []
-    assert [character for character in "xyß猫😀\u0302\ufffd" if character in known] == []
-    assert known.includes("the café")
-    assert not known.includes("the cat 猫")
+    reference = tokenizer.known_characters
+    assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in reference] == []
+    assert [character for character in "xyß猫😀\u0302\ufffd" if character in reference] == []
+    assert reference.includes("the café")
+    assert not reference.includes("the cat 猫")
 
 
 @pytest.mark.parametrize("character", ["\u2581", "\u0131", "\u212a"])
@@ -329,11 +291,11 @@ def test_an_unused_piece_is_neither_read_nor_written() -> None:
 def test_a_vocabulary_finds_its_text_in_another_one() -> None:
     text = ["the windmill turns", "a windmill", "two windmills turned in the wind"]
     larger = learn_tokenizer(text, 346, ["de", "en"], reserve_symbols=True)
-    found = dict(zip(larger.pieces(range(larger.vocab_size)), larger.counterparts(TOKENIZER), strict=True))
+    result = dict(zip(larger.pieces(range(larger.vocab_size)), larger.counterparts(TOKENIZER), strict=True))
     old = {piece: token_id for token_id, piece in enumerate(TOKENIZER.pieces(range(TOKENIZER.vocab_size)))}
-    assert all(found[piece] == [token_id] for piece, token_id in old.items() if piece in found)
-    assert [piece for piece, ids in found.items() if not ids] == list(reserved_symbols())
-    cut = {piece: ids for piece, ids in found.items() if piece not in old and ids}
+    assert all(result[piece] == [token_id] for piece, token_id in old.items() if piece in result)
+    assert [piece for piece, ids in result.items() if not ids] == list(reserved_symbols())
+    cut = {piece: ids for piece, ids in result.items() if piece not in old and ids}
     assert cut, "no piece is new"
     for piece, ids in cut.items():
         assert TOKENIZER.decode(ids) == piece.removeprefix("▁")

@@ -37,16 +37,16 @@ def test_texts_alignment_and_confidence_are_those_of_the_cpu(
 ) -> None:
     options = TranslationOptions(decoding="greedy" if decoding == "greedy" else "beam", return_scores=True)
     assert on_gpu.backend.name == "slots"
-    found, expected = (
-        one.translate(TEXTS, options, "en", "de", return_alignment=True, return_confidence=True)
-        for one in (on_gpu, on_cpu)
+    actual, expected = (
+        first.translate(TEXTS, options, "en", "de", return_alignment=True, return_confidence=True)
+        for first in (on_gpu, on_cpu)
     )
-    assert [one.text for one in found] == [one.text for one in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert one.alignment and one.alignment == other.alignment
-        assert one.confidence is not None and other.confidence is not None
-        assert one.confidence.score == pytest.approx(other.confidence.score, abs=1e-3)
-        assert one.score == pytest.approx(other.score, abs=1e-3)
+    assert [first.text for first in actual] == [first.text for first in expected]
+    for first, other in zip(actual, expected, strict=True):
+        assert first.alignment and first.alignment == other.alignment
+        assert first.confidence is not None and other.confidence is not None
+        assert first.confidence.score == pytest.approx(other.confidence.score, abs=1e-3)
+        assert first.score == pytest.approx(other.score, abs=1e-3)
 
 
 @pytest.mark.parametrize("target_text", [None, "rot Haus."])
@@ -54,16 +54,16 @@ def test_attention_and_its_steps_are_those_of_the_cpu(
     target_text: str | None, on_gpu: Translator, on_cpu: Translator
 ) -> None:
     head = AttentionHead("cross", 0, 1)
-    found, expected = (
-        one.attention(TEXTS[0], source="en", target="de", target_text=target_text, steps=head)
-        for one in (on_gpu, on_cpu)
+    actual, expected = (
+        item.attention(TEXTS[0], source="en", target="de", target_text=target_text, steps=head)
+        for item in (on_gpu, on_cpu)
     )
-    assert (found.translation, found.target_tokens) == (expected.translation, expected.target_tokens)
+    assert (actual.translation, actual.target_tokens) == (expected.translation, expected.target_tokens)
     for name in ("encoder", "decoder", "cross"):
-        torch.testing.assert_close(getattr(found, name), getattr(expected, name), atol=1e-4, rtol=1e-3)
-    assert found.steps is not None and expected.steps is not None
+        torch.testing.assert_close(getattr(actual, name), getattr(expected, name), atol=1e-4, rtol=1e-3)
+    assert actual.steps is not None and expected.steps is not None
     for name, step in expected.steps.items():
-        torch.testing.assert_close(found.steps[name].cpu(), step, atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(actual.steps[name].cpu(), step, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.slow

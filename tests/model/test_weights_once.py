@@ -36,8 +36,16 @@ TEXT = "red cat sees old dog."
 
 def instruction_sets() -> list[str]:
     """Those that can be run here."""
-    found = library.load_library()
-    return [] if found is None else [one.name for one in library.instruction_sets(found) if one.lacking is None]
+    loaded = library.load_library()
+    return (
+        []
+        if loaded is None
+        else [
+            instruction_set.name
+            for instruction_set in library.instruction_sets(loaded)
+            if instruction_set.lacking is None
+        ]
+    )
 
 
 @needs_library
@@ -70,10 +78,10 @@ def forms(request: pytest.FixtureRequest, toy_checkpoint: Path, tmp_path_factory
 def everything_of_torch(translator: Translator) -> tuple[Any, ...]:
     """What torch computes for a user."""
     attention = translator.attention(TEXT, target="de", steps=AttentionHead("cross", 0, 0))
-    (found,) = translator.translate([TEXT], TranslationOptions(), target="de", return_confidence=True)
+    (translation,) = translator.translate([TEXT], TranslationOptions(), target="de", return_confidence=True)
     assert attention.steps is not None
     steps = [(name, value.tolist()) for name, value in attention.steps.items()]
-    return *(part.tolist() for part in (attention.encoder, attention.decoder, attention.cross)), steps, found
+    return *(part.tolist() for part in (attention.encoder, attention.decoder, attention.cross)), steps, translation
 
 
 @needs_library
@@ -84,22 +92,22 @@ def test_attention_and_confidence_are_those_of_the_loaded_network_in_both_forms(
         translator.warm_up([1])
         translator.translate([TEXT], target="de", return_alignment=True)
         assert translator.backend.name == "native" and not network.in_memory
-        found = everything_of_torch(translator)
+        expected = everything_of_torch(translator)
         assert network.in_memory
         loaded = Translator(load_bundle(path))
         loaded.bundle.network.free(lambda path=path: load_bundle(path).module)
-        assert found == everything_of_torch(loaded)
+        assert everything_of_torch(loaded) == expected
 
 
 @needs_library
 def test_nothing_keeps_the_loaded_weights(forms: list[Path]) -> None:
     bundle = load_bundle(forms[1])
     parts = dict(bundle.module.named_modules())
-    kept = weakref.ref(parts["encoder.0.feed_forward.wide"])
+    stored = weakref.ref(parts["encoder.0.feed_forward.wide"])
     del parts
     translator = Translator(bundle)
     gc.collect()
-    assert kept() is None
+    assert stored() is None
     assert translator.translate([TEXT], target="de")
 
 
@@ -126,17 +134,17 @@ def test_networks_of_several_models_can_be_made_at_once(forms: list[Path]) -> No
     translators = [Translator.load(forms[number % 2]) for number in range(4)]
     with ThreadPoolExecutor(len(translators)) as pool:
         list(pool.map(Translator.prepare_attention, translators))
-        found = list(pool.map(lambda one: one.attention(TEXT, target="de").cross.tolist(), translators))
-    assert found == found[:1] * len(translators)
+        maps = list(pool.map(lambda translator: translator.attention(TEXT, target="de").cross.tolist(), translators))
+    assert maps == maps[:1] * len(translators)
 
 
 def test_a_network_leaves_memory_when_it_was_not_used_for_some_time() -> None:
     now = 0.0
-    made: list[Any] = []
+    outputs: list[Any] = []
 
     def make() -> Any:
-        made.append(object())
-        return made[-1]
+        outputs.append(object())
+        return outputs[-1]
 
     first: Any = object()
     network = LoadedNetwork(first, lambda: now)
@@ -145,16 +153,16 @@ def test_a_network_leaves_memory_when_it_was_not_used_for_some_time() -> None:
     assert network.get() is first, "it cannot be made again, so it stays"
     network.free(make)
     assert not network.in_memory
-    assert network.get() is network.get() is made[0]
+    assert network.get() is network.get() is outputs[0]
     now += KEPT_S / 2
-    assert network.get() is made[0]
+    assert network.get() is outputs[0]
     now += KEPT_S / 2
     network.tidy()
     assert network.in_memory
     now += KEPT_S / 2
     network.tidy()
     assert not network.in_memory
-    assert network.get() is made[1]
+    assert network.get() is outputs[1]
 
 
 def test_a_network_that_is_just_being_made_is_not_waited_for() -> None:

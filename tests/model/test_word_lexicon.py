@@ -49,8 +49,8 @@ def test_sentences_without_words_have_no_links(lexicon: WordLexicon) -> None:
 def test_a_lexicon_is_learned_once_and_then_read(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.json.gz"
     learned = WordLexicon.load_or_learn(path, PAIRS)
-    kept = WordLexicon.load_or_learn(path, [])
-    assert (kept.forward, kept.backward, kept.frequent) == (learned.forward, learned.backward, learned.frequent)
+    stored = WordLexicon.load_or_learn(path, [])
+    assert (stored.forward, stored.backward, stored.frequent) == (learned.forward, learned.backward, learned.frequent)
 
 
 def test_a_damaged_lexicon_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -81,3 +82,19 @@ def log_probs(transformer: Transformer, source: list[int], prefix: list[int]) ->
     with torch.inference_mode():
         logits: torch.Tensor = transformer(torch.tensor([source]), torch.tensor([[VOCABULARY.start_id, *prefix]]))
     return logits[0, -1].log_softmax(-1)
+
+
+class Poisoned:
+    """A model whose logits are NaN for sources that begin with a certain token."""
+
+    def __init__(self, transformer: Transformer, bad: int) -> None:
+        self._transformer = transformer
+        self._bad = bad
+
+    def encode(self, source: torch.Tensor) -> torch.Tensor:
+        memory = self._transformer.encode(source)
+        memory[source[:, 0] == self._bad] = math.nan
+        return memory
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transformer, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from model.network.attention import CrossAttention, SelfAttention
 from model.network.config import ModelConfig
@@ -106,3 +106,8 @@ def torch_logits(ours: Transformer, config: ModelConfig, source: torch.Tensor, t
         assert isinstance(layer, DecoderLayer)
         y = torch_decoder_layer(layer, config)(y, memory, tgt_mask=future, memory_key_padding_mask=pad)
     return ours.output(ours.decoder_norm(y))  # type: ignore[no-any-return]
+
+
+def random_tensor(*shape: int, seed: int = 0) -> Tensor:
+    """Normally distributed numbers."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))

@@ -88,13 +88,13 @@ def record(path: Path, isa: str = "auto", shipped: bool = False) -> None:
     Raises:
         RuntimeError: The compiled decoder cannot be used here.
     """
-    found = find_library()
-    if found.library is None:
-        raise RuntimeError(found.reason)
-    recorder = Recorder(found.library, path)
-    for name, asked in shipped_questions() if shipped else questions():
+    result = find_library()
+    if result.library is None:
+        raise RuntimeError(result.reason)
+    recorder = Recorder(result.library, path)
+    for name, request in shipped_questions() if shipped else questions():
         recorder.name = name
-        _ask(NativeModel(cast(Any, recorder), asked.model, asked.config, asked.shortlist, isa), asked)
+        _ask(NativeModel(cast(Any, recorder), request.model, request.config, request.shortlist, isa), request)
     recorder.close()
 
 
@@ -156,20 +156,20 @@ def shipped_questions() -> Iterator[tuple[str, Questions]]:
             )
 
 
-def _ask(model: NativeModel, asked: Questions) -> None:
-    for width in asked.widths:
+def _ask(model: NativeModel, request: Questions) -> None:
+    for width in request.widths:
         # With one row another policy: it sums the exponentials of the logits after some are forbidden.
-        other = width == 1 and asked.vocabulary is VOCABULARY
-        _decode(model, asked, width, POLICIES["forbidden tokens lend their share"] if other else DecodingPolicy())
-    targets = [[asked.vocabulary.start_id, *source][: asked.longest_target] for source in reversed(asked.sources)]
-    model.attention(asked.sources, targets)
-    for source, target in list(zip(asked.sources, targets, strict=True))[:3]:
+        other = width == 1 and request.vocabulary is VOCABULARY
+        _decode(model, request, width, POLICIES["forbidden tokens lend their share"] if other else DecodingPolicy())
+    targets = [[request.vocabulary.start_id, *source][: request.longest_target] for source in reversed(request.sources)]
+    model.attention(request.sources, targets)
+    for source, target in list(zip(request.sources, targets, strict=True))[:3]:
         model.logits(source, target)
 
 
-def _decode(model: NativeModel, asked: Questions, width: int, policy: DecodingPolicy) -> None:
-    group = NativeCohort(model, asked.vocabulary, width, asked.longest_target, policy)
-    requests = [DecodingRequest(key, source, asked.options(width)) for key, source in enumerate(asked.sources)]
+def _decode(model: NativeModel, request: Questions, width: int, policy: DecodingPolicy) -> None:
+    group = NativeCohort(model, request.vocabulary, width, request.longest_target, policy)
+    requests = [DecodingRequest(key, source, request.options(width)) for key, source in enumerate(request.sources)]
     for begin in range(0, len(requests), _JOIN_TOGETHER):
         group.join(requests[begin : begin + _JOIN_TOGETHER])
         group.step()

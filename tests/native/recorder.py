@@ -61,8 +61,8 @@ class Recorder:
         shape, addresses = architecture._obj, tables._obj
         width = shape.d_model
         self._source_vocab, self._target_vocab = shape.source_vocab_size, shape.target_vocab_size
-        precision = max(one.precision for one in linears)
-        exact = all(one.precision != Precision.FLOAT32 for one in linears)
+        precision = max(item.precision for item in linears)
+        exact = all(item.precision != Precision.FLOAT32 for item in linears)
         fused = instruction_sets(self._library)[number].name != PORTABLE
         facts = (precision, exact, fused, addresses.precision)
         parts = [_int32(_MODEL), _array(self.name.encode(), 1), *map(_int32, facts), bytes(shape)]
@@ -74,7 +74,7 @@ class Recorder:
         ):
             parts.append(_array(_memory(address, rows * width * item_bytes), 1))
         parts.append(_int64(len(linears)))
-        parts += [_linear(one) for one in linears]
+        parts += [_linear(linear) for linear in linears]
         parts.append(_int64(len(norms)))
         parts += [_floats(address, width) for address in norms]
         self._model = b"".join(parts)
@@ -110,7 +110,7 @@ class Recorder:
         """Take steps."""
         code = int(self._library.verso_run(cohort, seconds, threads, *results))
         if self._cohort is not None:
-            outcomes, length, scores, candidates = (one._obj.value for one in results)
+            outcomes, length, scores, candidates = (result._obj.value for result in results)
             self._cohort.finish(outcomes, length, scores, candidates)
         return code
 
@@ -158,11 +158,13 @@ class _Cohort:
         """Of each sentence, whether its search is wanted."""
 
     def join(self, requests: Sequence[Request], tokens: int) -> None:
-        size = sum(one.num_source + 1 + one.num_forced + one.num_prefix + one.num_once for one in requests)
+        size = sum(
+            request.num_source + 1 + request.num_forced + request.num_prefix + request.num_once for request in requests
+        )
         self._joins.append(
             _array(bytes(requests), ctypes.sizeof(Request)) + _array(_memory(tokens, size * _INT_BYTES), _INT_BYTES)
         )
-        self._traced.update((one.key, bool(one.return_search)) for one in requests)
+        self._traced.update((item.key, bool(item.return_search)) for item in requests)
 
     def finish(self, outcomes: int | None, length: int, scores: int | None, candidates: int | None) -> None:
         """Take the answers of a call, in the encoding that cohort.h describes."""
@@ -196,10 +198,10 @@ class _Cohort:
         return self._properties + joins + answers
 
 
-def _linear(one: LinearSource) -> bytes:
-    weights = _array(_memory(one.weights, one.outputs * one.inputs * _WEIGHT_BYTES[Precision(one.precision)]), 1)
-    scales, biases = (_floats(address, one.outputs) for address in (one.scales, one.biases))
-    return b"".join(map(_int32, (one.outputs, one.inputs, one.precision))) + weights + scales + biases
+def _linear(item: LinearSource) -> bytes:
+    weights = _array(_memory(item.weights, item.outputs * item.inputs * _WEIGHT_BYTES[Precision(item.precision)]), 1)
+    scales, biases = (_floats(address, item.outputs) for address in (item.scales, item.biases))
+    return b"".join(map(_int32, (item.outputs, item.inputs, item.precision))) + weights + scales + biases
 
 
 def _floats(address: int | None, number: int) -> bytes:

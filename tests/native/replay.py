@@ -69,12 +69,12 @@ def find_arm_tools() -> tuple[str, str]:
     Raises:
         CannotReplay: One of them is not installed.
     """
-    found = [next(filter(None, map(shutil.which, names)), None) for names in (CROSS_COMPILERS, EMULATORS)]
+    results = [next(filter(None, map(shutil.which, names)), None) for names in (CROSS_COMPILERS, EMULATORS)]
     packages = ("g++-aarch64-linux-gnu", "qemu-user")
-    missing = [package for path, package in zip(found, packages, strict=True) if path is None]
+    missing = [package for path, package in zip(results, packages, strict=True) if path is None]
     if missing:
         raise CannotReplay(f"not installed: {' and '.join(missing)} (the names of Debian's packages)")
-    compiler, emulator = found
+    compiler, emulator = results
     assert compiler is not None and emulator is not None
     return compiler, emulator
 
@@ -131,5 +131,5 @@ def replay(program: Path, recording: Path, emulator: str | None = None, model: s
     """
     emulation = [] if emulator is None else [emulator, "-cpu", model]
     command = [*emulation, str(program), str(recording)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_LIMIT_S, check=False)
-    return Replayed(done.returncode, done.stdout.splitlines(), done.stderr)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_LIMIT_S, check=False)
+    return Replayed(process.returncode, process.stdout.splitlines(), process.stderr)

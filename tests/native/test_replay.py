@@ -56,24 +56,26 @@ def test_a_missing_tool_is_named_with_its_package(
 @needs_library
 @pytest.mark.slow
 def test_every_set_of_this_machine_gives_the_recorded_answers(recording: Path) -> None:
-    done = replay.replay(replay.build(), recording)
-    assert done.status == 0, (done.lines, done.errors)
-    found = library.load_library()
-    assert found is not None
-    assert done.sets == tuple(one.name for one in library.instruction_sets(found) if one.lacking is None)
+    finished = replay.replay(replay.build(), recording)
+    assert finished.status == 0, (finished.lines, finished.errors)
+    result = library.load_library()
+    assert result is not None
+    assert finished.sets == tuple(
+        instruction_set.name for instruction_set in library.instruction_sets(result) if instruction_set.lacking is None
+    )
 
 
 @needs_library
 @pytest.mark.slow
 def test_avx_vnni_gives_the_recorded_answers_in_the_encoding_of_avx_512(recording: Path) -> None:
-    found = library.load_library()
-    assert found is not None
-    lacking = {one.name: one.lacking for one in library.instruction_sets(found)}
+    result = library.load_library()
+    assert result is not None
+    lacking = {instruction_set.name: instruction_set.lacking for instruction_set in library.instruction_sets(result)}
     if reason := lacking.get("avx512-vnni", "x86-64"):
         pytest.skip(f"this processor has no {reason}")
-    done = replay.replay(replay.build(more_flags=[replay.EVEX]), recording)
-    assert done.status == 0, (done.lines, done.errors)
-    assert "avx-vnni" in done.sets
+    finished = replay.replay(replay.build(more_flags=[replay.EVEX]), recording)
+    assert finished.status == 0, (finished.lines, finished.errors)
+    assert "avx-vnni" in finished.sets
 
 
 @needs_library
@@ -84,12 +86,12 @@ def test_a_recording_with_another_answer_is_noticed(recording: Path, tmp_path: P
     content[last_logit] ^= 2
     other = tmp_path / "other"
     other.write_bytes(content)
-    done = replay.replay(replay.build(), other)
-    assert done.status == 1
-    assert any("logits 0 differs" in line for line in done.lines)
+    finished = replay.replay(replay.build(), other)
+    assert finished.status == 1
+    assert any("logits 0 differs" in line for line in finished.lines)
     other.write_bytes(content[:-100])
-    done = replay.replay(replay.build(), other)
-    assert (done.status, done.errors) == (2, "the recording is cut off\n")
+    finished = replay.replay(replay.build(), other)
+    assert (finished.status, finished.errors) == (2, "the recording is cut off\n")
 
 
 @needs_library
@@ -100,6 +102,6 @@ def test_every_arm_set_gives_the_recorded_answers(model: str, recording: Path) -
         cross_compiler, emulator = replay.find_arm_tools()
     except replay.CannotReplay as error:
         pytest.skip(str(error))
-    done = replay.replay(replay.build("aarch64", cross_compiler), recording, emulator, model)
-    assert done.status == 0, (done.lines, done.errors)
-    assert done.sets == replay.SETS_OF_MODELS[model]
+    finished = replay.replay(replay.build("aarch64", cross_compiler), recording, emulator, model)
+    assert finished.status == 0, (finished.lines, finished.errors)
+    assert finished.sets == replay.SETS_OF_MODELS[model]

@@ -68,33 +68,35 @@ def read_checks(path: Path = FILE) -> list[Check]:
 
 def translate_checks(translator: Translator, checks: Sequence[Check], options: TranslationOptions) -> dict[Check, str]:
     """The translations of all checks."""
-    found: dict[Check, str] = {}
+    result: dict[Check, str] = {}
     for source in ("en", "de"):
         some = [check for check in checks if check.source == source]
         translations = translator.translate([check.text for check in some], options, source, some[0].target)
-        found.update((check, translation.text) for check, translation in zip(some, translations, strict=True))
-    return found
+        result.update((check, translation.text) for check, translation in zip(some, translations, strict=True))
+    return result
 
 
-def print_table(found: Mapping[Check, str], seen: Sequence[Check]) -> None:
+def print_table(result: Mapping[Check, str], observed: Sequence[Check]) -> None:
     """Print the share that is right by kind and direction, and each translation that is not."""
     print("| kind | en-de | de-en |\n|---|---|---|")
-    for kind in dict.fromkeys(check.kind for check in found):
-        print(f"| {kind} | {_share(found, kind=kind, source='en')} | {_share(found, kind=kind, source='de')} |")
-    print(f"| all | {_share(found, source='en')} | {_share(found, source='de')} |")
-    right = sum(check.passes(text) for check, text in found.items())
-    print(f"\n{right} of {len(found)} right, {100 * right / len(found):.1f} %")
-    if seen:
-        seen_right = sum(check.passes(found[check]) for check in seen)
-        print(f"of the {len(seen)} that the training text contains {seen_right}; of the others {right - seen_right}")
-    for check, text in found.items():
+    for kind in dict.fromkeys(check.kind for check in result):
+        print(f"| {kind} | {_share(result, kind=kind, source='en')} | {_share(result, kind=kind, source='de')} |")
+    print(f"| all | {_share(result, source='en')} | {_share(result, source='de')} |")
+    right = sum(check.passes(text) for check, text in result.items())
+    print(f"\n{right} of {len(result)} right, {100 * right / len(result):.1f} %")
+    if observed:
+        seen_right = sum(check.passes(result[check]) for check in observed)
+        print(
+            f"of the {len(observed)} that the training text contains {seen_right}; of the others {right - seen_right}"
+        )
+    for check, text in result.items():
         if not check.passes(text):
             print(f"  {check.kind} {check.source}: {check.text} -> {text}  (for example: {check.reference})")
 
 
-def _share(found: Mapping[Check, str], *, source: str, kind: str | None = None) -> str:
+def _share(result: Mapping[Check, str], *, source: str, kind: str | None = None) -> str:
     graded = [
-        check.passes(text) for check, text in found.items() if check.source == source and kind in (None, check.kind)
+        check.passes(text) for check, text in result.items() if check.source == source and kind in (None, check.kind)
     ]
     return f"{sum(graded)}/{len(graded)}"
 
@@ -124,8 +126,8 @@ def main() -> int:
     arguments = parser.parse_args()
     checks = read_checks()
     path = arguments.model or build_pretrained("cpu", report=say)
-    found = translate_checks(Translator.load(path), checks, TranslationOptions(decoding=arguments.decoding))
-    print_table(found, _in_text(checks, arguments.text) if arguments.text else [])
+    result = translate_checks(Translator.load(path), checks, TranslationOptions(decoding=arguments.decoding))
+    print_table(result, _in_text(checks, arguments.text) if arguments.text else [])
     return 0
 
 

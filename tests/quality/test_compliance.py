@@ -19,7 +19,6 @@ from benchmarks.quality.compliance_inputs import (
     TermCase,
     address_cases,
     address_in,
-    is_swapped,
     span_cases,
     term_cases,
 )
@@ -31,7 +30,6 @@ from model.translation.capabilities import Capabilities
 from model.translation.options import TranslationOptions
 from model.translation.results import SpanUse, Translation
 from tests.model.test_word_lexicon import PAIRS
-from tests.toy import WORDS, write_toy
 
 LEXICON = WordLexicon.learn(PAIRS)
 LEXICON.frequent = frozenset()
@@ -42,7 +40,7 @@ def rng(seed: int = 1) -> np.random.Generator:
 
 
 def answer(text: str, *restored: bool) -> Translation:
-    uses = tuple(SpanUse((0, 1), (0, 1), one) for one in restored)
+    uses = tuple(SpanUse((0, 1), (0, 1), item) for item in restored)
     return Translation(text, "en", "de", "stop", None, (), None, 1, 1, integrity=uses or None)
 
 
@@ -60,47 +58,20 @@ def test_both_sides_have_the_same_spans_and_exactly_these_are_protected() -> Non
     assert all(part in kinds for part in ("<b>", "</b>", "https://", "{", "%", "##"))
 
 
-def test_tags_enclose_words_in_the_right_order() -> None:
-    found = 0
-    for case in span_cases(PAIRS, LEXICON, False, 100, rng()):
-        for side in (case.source, case.target):
-            for tag, name in re.findall(r"<((\w+)[^/<>]*)>", side):
-                assert re.search(rf"<{re.escape(tag)}>[\w ]+</{name}>", side), side
-                found += 1
-    assert found
-
-
-def test_sentences_are_chosen_by_the_seed() -> None:
-    assert span_cases(PAIRS, LEXICON, False, 20, rng(2)) == span_cases(PAIRS, LEXICON, False, 20, rng(2))
-    assert span_cases(PAIRS, LEXICON, False, 20, rng(2)) != span_cases(PAIRS, LEXICON, False, 20, rng(3))
-
-
-def test_sentences_with_spans_of_their_own_are_left_out() -> None:
-    pairs = [("See https://a.org dog.", "Siehe https://a.org Hund."), ("small dog", "klein Hund")]
-    assert {case.plain for case in span_cases(pairs, LEXICON, False, 9, rng())} <= {pairs[1]}
-
-
-def test_the_lexicon_is_turned_to_the_language_of_the_sources() -> None:
-    assert not is_swapped(LEXICON, PAIRS)
-    swapped = [pair[::-1] for pair in PAIRS]
-    assert is_swapped(LEXICON, swapped)
-    assert len(span_cases(swapped, LEXICON, True, 20, rng())) == 20
-
-
 def test_spans_are_counted_by_the_text_their_order_and_who_placed_them() -> None:
     case = SpanCase("{a} dog {b}.", "Hund {a} {b}.", ("{a}", "{b}"), ("red dog old.", "Hund rot alt."))
-    told = [
+    headers = [
         answer("Hund {a} {b}.", False, False),
         answer("{b} Hund {a}.", False, False),
         answer("Hund {a} {b}.", False, True),
         answer("Hund {a} {a}.", False, False),
     ]
     plain = [answer("Hund rot alt.")] * 4
-    figures = span_figures([case] * 4, told, plain, supported=True)
+    figures = span_figures([case] * 4, headers, plain, supported=True)
     assert (figures["sentences"], figures["spans"]) == (4, 8)
     assert (figures["exactly_once"], figures["in_order"], figures["placed_by_model"]) == (75.0, 50.0, 75.0)
     assert figures["chrf"] < figures["chrf_without_spans"] == 100.0
-    assert span_figures([case] * 4, told, plain, supported=False)["placed_by_model"] is None
+    assert span_figures([case] * 4, headers, plain, supported=False)["placed_by_model"] is None
 
 
 def test_sentences_for_formality_say_you_and_have_a_clear_reference() -> None:
@@ -118,8 +89,8 @@ def test_sentences_for_formality_say_you_and_have_a_clear_reference() -> None:
 def test_a_translation_complies_if_it_has_the_form_and_not_the_other() -> None:
     pairs = [("Can you come?", "Kommst du?")] * 4
     texts = ["Kommst du?", "Kommen Sie?", "Komm!", "Kommst du, wenn Sie kommen?"]
-    told = address_figures("formal", pairs, [answer(text) for text in texts])
-    assert (told["formal"], told["informal"], told["not_clear"], told["complies"]) == (1, 1, 2, 25.0)
+    headers = address_figures("formal", pairs, [answer(text) for text in texts])
+    assert (headers["formal"], headers["informal"], headers["not_clear"], headers["complies"]) == (1, 1, 2, 25.0)
     assert address_figures(None, pairs, [answer(text) for text in texts])["complies"] is None
     assert address_figures("formal", pairs, None) == {"requested": "formal", "supported": False, "sentences": 4}
     assert address_in("Kommst du?", "Can you come?") == "informal"
@@ -144,56 +115,21 @@ def test_terms_are_words_of_the_reference_or_other_nouns_of_the_lexicon() -> Non
     assert {case.glossary[0].target for case in cases if case.other} == {"Auto", "Wagen"}, "no verb, no inflection"
 
 
-def test_a_word_that_occurs_twice_is_no_term() -> None:
-    pairs = [("the car and the car", "das Auto und ein Wagen")]
-    assert not term_cases(pairs, CARS, ("en", "de"), False, 4, rng())
-
-
 def test_terms_are_counted_with_and_without_the_glossary() -> None:
     cases = [
         TermCase("the car", (GlossaryTerm("car", "Wagen"),), other=True),
         TermCase("a house, a car", (GlossaryTerm("house", "Haus"), GlossaryTerm("car", "Auto")), other=False),
     ]
     plain = [answer("das Auto"), answer("ein Haus, ein Wagen")]
-    told = [answer("des Wagens"), answer("zwei Häuser, ein Karren")]
-    figures = term_figures(cases, told, plain, supported=True)
+    headers = [answer("des Wagens"), answer("zwei Häuser, ein Karren")]
+    figures = term_figures(cases, headers, plain, supported=True)
     assert (figures["sentences"], figures["terms"]) == (2, 3)
     assert (figures["without_glossary"], figures["with_glossary"], figures["replaced"]) == (33.33, 66.67, 0.0)
     assert term_figures([], [], [], supported=True)["with_glossary"] is None
 
 
-def test_a_model_that_can_be_told_nothing_is_measured_with_its_substitutes(
-    toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_toy(tmp_path)
-    lexicon, out = tmp_path / "lexicon.json.gz", tmp_path / "figures.json"
-    pairs = [(f"{one} {two}", f"{WORDS[one]} {WORDS[two]}") for one in WORDS for two in WORDS]
-    learned = WordLexicon.learn(pairs)
-    tables = {"forward": learned.forward, "backward": learned.backward, "frequent": []}
-    lexicon.write_bytes(gzip.compress(json.dumps(tables).encode()))
-    asked = ["--model", str(toy_bundle), "--device", "cpu", "--test", str(tmp_path / "train")]
-    asked += ["--lexicon", str(lexicon), "--number", "8"]
-    assert main([*asked, "--show", "1", "--json", str(out)]) == 0
-    printed = capsys.readouterr().out
-    assert [line.split(" |")[0] for line in printed.splitlines() if line.endswith(":")] == [
-        "placeholders:",
-        "formality:",
-        "glossary:",
-    ]
-    assert "not supported" in printed
-    figures = json.loads(out.read_text())
-    assert [row["pair"] for row in figures["placeholders"]] == ["de-en", "en-de"]
-    assert all(row["exactly_once"] == 100.0 for row in figures["placeholders"])
-    rows = {(row["pair"], row["terms_are"]): row for row in figures["glossary"]}
-    assert rows["en-de", "all"]["terms"] and not rows["en-de", "all"]["supported"]
-    assert main([*asked, "--number", "3"]) == 1
-    assert "--number is 3; it must be at least 4" in capsys.readouterr().err
-    assert main([*asked, "--lexicon", str(tmp_path / "none.json.gz")]) == 1
-    assert "none.json.gz cannot be read" in capsys.readouterr().err
-
-
 class Obedient:
-    """A translator that does what it is told, and nothing else."""
+    """A translator that follows its options and does nothing else."""
 
     capabilities = Capabilities(placeholders=16, formality=("de",), glossary=True)
     manifest = SimpleNamespace(directions=LanguagePairs((("en", "de"),)))
@@ -207,12 +143,12 @@ class Obedient:
         progress: object,
     ) -> list[Translation]:
         each = [options] * len(texts) if isinstance(options, TranslationOptions) else options
-        return [answer(self.one(text, told)) for text, told in zip(texts, each, strict=True)]
+        return [answer(self.one(text, headers)) for text, headers in zip(texts, each, strict=True)]
 
-    def one(self, text: str, told: TranslationOptions) -> str:
-        if told.glossary:
-            return " ".join(term.target for term in told.glossary)
-        return {"formal": "Kommen Sie?", "informal": "Kommst du?", None: text}[told.formality]
+    def one(self, text: str, headers: TranslationOptions) -> str:
+        if headers.glossary:
+            return " ".join(term.target for term in headers.glossary)
+        return {"formal": "Kommen Sie?", "informal": "Kommst du?", None: text}[headers.formality]
 
 
 def test_tables_show_each_kind_with_its_number_of_sentences(
@@ -228,8 +164,8 @@ def test_tables_show_each_kind_with_its_number_of_sentences(
             text = "".join(pair[side] + "\n" for pair in some)
             (tmp_path / f"{base}.{language}").write_text(text, encoding="utf-8")
     tests = ["--test", str(tmp_path / "one"), "--test", str(tmp_path / "two")]
-    asked = [*tests, "--lexicon", str(lexicon), "--number", "40", "--show", "2", "--json", str(out)]
-    assert main(asked) == 0
+    calls = [*tests, "--lexicon", str(lexicon), "--number", "40", "--show", "2", "--json", str(out)]
+    assert main(calls) == 0
     figures = json.loads(out.read_text())
     (spans,) = figures["placeholders"]
     assert (spans["sentences"], spans["exactly_once"], spans["placed_by_model"]) == (40, 100.0, 100.0)

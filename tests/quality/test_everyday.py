@@ -33,15 +33,15 @@ def test_right_translations_pass_and_the_sources_themselves_do_not() -> None:
     ],
 )
 def test_a_translation_with_a_wrong_word_fails(text: str, translation: str) -> None:
-    found = [check for check in CHECKS if check.text == text]
-    assert not any(check.passes(translation) for check in found)
+    results = [check for check in CHECKS if check.text == text]
+    assert not any(check.passes(translation) for check in results)
 
 
 @pytest.mark.thorough
 def test_what_the_shipped_translator_gets_wrong_is_listed_in_its_card() -> None:
     path = build_pretrained("cpu", report=lambda line: None)
-    found = translate_checks(Translator.load(path), CHECKS, TranslationOptions())
-    wrong = [f"{check.text} → {text}" for check, text in found.items() if not check.passes(text)]
+    result = translate_checks(Translator.load(path), CHECKS, TranslationOptions())
+    wrong = [f"{check.text} → {text}" for check, text in result.items() if not check.passes(text)]
     card = (PRETRAINED.parent / "CARD.md").read_text(encoding="utf-8")
     unlisted = [line for line in wrong if line not in card]
     # Processors without the int8 of the card decode a few sentences differently.

@@ -101,7 +101,7 @@ def make(folder: Path, checkpoint: Checkpoint) -> None:
         convert_bundle(bundle, bundle.with_suffix(".verso"))
         translations = Translator.load(bundle).translate(TEXTS, TranslationOptions(decoding="greedy"), "en", "de")
         expected["translations"][precision] = [
-            [one, other.text] for one, other in zip(TEXTS, translations, strict=True)
+            [first, other.text] for first, other in zip(TEXTS, translations, strict=True)
         ]
     expected["documents"] = _write_documents(folder)
     expected["glossary"] = _write_glossaries(folder)
@@ -118,15 +118,15 @@ def small(checkpoint: Checkpoint) -> Checkpoint:
     assert isinstance(checkpoint.tokenizer, VersoTokenizer)
     proto = b"".join(
         # Field 3 is the specification of normalisation, whose field 2 is the table.
-        _field(3, _without(2, content)) if number == 3 else whole
-        for number, content, whole in _fields(checkpoint.tokenizer.model_proto)
+        _field(3, _without(2, content)) if number == 3 else full
+        for number, content, full in _fields(checkpoint.tokenizer.model_proto)
     )
     facts = {**checkpoint.facts, "dev_sample": checkpoint.facts["dev_sample"][:10]}
     return replace(checkpoint, tokenizer=VersoTokenizer(proto), facts=facts)
 
 
 def _without(unwanted: int, message: bytes) -> bytes:
-    return b"".join(whole for number, _, whole in _fields(message) if number != unwanted)
+    return b"".join(full for number, _, full in _fields(message) if number != unwanted)
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -186,15 +186,15 @@ def _write_documents(folder: Path) -> list[dict[str, Any]]:
     store = DocumentStore(folder / "documents")
     for document in documents:
         store.add(document, b"red cat. tree.")
-    _, running, done, failed = documents
-    for document in (running, done):
+    _, running, finished, failed = documents
+    for document in (running, finished):
         store.begin(document.id, 2)
         store.add_translations(document.id, {0: "rot Katze."}, 1, 0)
-    store.finish(done.id, b"rot Katze. Baum.", 3e9)
+    store.finish(finished.id, b"rot Katze. Baum.", 3e9)
     store.end(failed.id, "failed", 3e9, {"type": "about:blank", "title": "it failed", "status": 500})
-    found = [store.get(document.id) for document in documents]
+    results = [store.get(document.id) for document in documents]
     store.close()
-    return [asdict(document) for document in found if document is not None]
+    return [asdict(document) for document in results if document is not None]
 
 
 def _write_glossaries(folder: Path) -> dict[str, Any]:

@@ -363,7 +363,7 @@ class Device:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that nobody has taken."""
+        """Free bytes."""
         return self.total_bytes - self.reserved
 
     def allocate(self, num_bytes: int) -> Block:
@@ -412,11 +412,11 @@ class Device:
             self.cached += block.num_bytes
         if block.is_shared:
             return
-        known = dict(self._host)
-        _join(known, self.seen[block.streams[0].cuda_stream])
+        reference = dict(self._host)
+        _join(reference, self.seen[block.streams[0].cuda_stream])
         recorded = {stream.cuda_stream for stream in block.streams}
         used = [*block.written.items(), *block.read.items()]
-        if any(stream not in recorded and known.get(stream, 0) < number for stream, number in used):
+        if any(stream not in recorded and reference.get(stream, 0) < number for stream, number in used):
             self.faults.append("memory was freed while a stream used it that was not recorded (record_stream)")
 
     def empty_cache(self) -> None:

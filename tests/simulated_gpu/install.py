@@ -105,8 +105,8 @@ _make_tensor = torch.tensor
 
 def _tensor(data: Any, *, device: Any = None, **kwargs: Any) -> Tensor:
     """``torch.tensor``, whose own copy to the device is hidden from subclasses."""
-    made = _make_tensor(data, **kwargs)
-    return made if device is None else made.to(device)
+    product = _make_tensor(data, **kwargs)
+    return product if device is None else product.to(device)
 
 
 def _pin(tensor: Tensor) -> Tensor:

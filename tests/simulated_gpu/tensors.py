@@ -101,7 +101,7 @@ def _kind(func: OpOverload) -> _Kind:
     return _Kind(
         # Where no result may be an argument, all of it is done at once.
         torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-        and any(one.alias_info is not None for one in (*func._schema.arguments, *func._schema.returns)),
+        and any(item.alias_info is not None for item in (*func._schema.arguments, *func._schema.returns)),
         tuple(written),
         not written and any(result.alias_info is not None for result in func._schema.returns),
         name.startswith(_MULTIPLIES),
@@ -130,24 +130,24 @@ def _run(device: Device, func: OpOverload, args: tuple[Any, ...], kwargs: dict[s
         return _copy(device, target, args[0], kwargs.get("non_blocking", False))
     tensors = list(_tensors((args, tuple(kwargs.values()))))
     _check_devices(device, name, tensors)
-    if kind.waits or (name == "aten::index" and any(one is not None and one.dtype == torch.bool for one in args[1])):
+    if kind.waits or (name == "aten::index" and any(arg is not None and arg.dtype == torch.bool for arg in args[1])):
         device.waits_for(name)
-    own = [one for one in tensors if isinstance(one, SimulatedTensor)]
+    own = [tensor for tensor in tensors if isinstance(tensor, SimulatedTensor)]
     targets = tuple(args[index] if index < len(args) else kwargs.get(key) for index, key in kind.writes)
-    written = [one for one in _tensors(targets) if isinstance(one, SimulatedTensor)]
-    for one in written:
-        _keep_for_undo(device.capturing, one)
+    written = [first for first in _tensors(targets) if isinstance(first, SimulatedTensor)]
+    for first in written:
+        _keep_for_undo(device.capturing, first)
     compute = partial(func, *_on_cpu(args), **{key: _on_cpu(value) for key, value in kwargs.items()})
     if "device" in kwargs:
         compute.keywords["device"] = _CPU
     results = compute()
-    assert all(one.shape == one.on_cpu.shape for one in written), f"{name} changes sizes, which is not simulated"
+    assert all(first.shape == first.on_cpu.shape for first in written), f"{name} changes sizes, which is not simulated"
     if torch.device(kwargs.get("device") or "cuda").type == "cpu":
         return results
     if kind.is_view:
         with torch.inference_mode(own[0].is_inference()):
             return _wrapped(results, lambda view: SimulatedTensor(view, own[0].block))
-    same = {id(one.on_cpu): one for one in own}
+    same = {id(first.on_cpu): first for first in own}
     new: list[SimulatedTensor] = []
 
     def wrap(result: Tensor) -> SimulatedTensor:
@@ -156,22 +156,22 @@ def _run(device: Device, func: OpOverload, args: tuple[Any, ...], kwargs: dict[s
             return new[-1]
         return same[id(result)]
 
-    found = _wrapped(results, wrap)
+    actual = _wrapped(results, wrap)
     if new or written:
-        reads = [one.block for one in own if not any(one is other for other in written)]
-        device.launch(reads, [one.block for one in (*written, *new)], kind.multiplies)
+        reads = [first.block for first in own if not any(first is other for other in written)]
+        device.launch(reads, [first.block for first in (*written, *new)], kind.multiplies)
         if device.capturing is not None:
-            device.capturing.operations.append(partial(_again, compute, [one.on_cpu for one in new]))
-    return found
+            device.capturing.operations.append(partial(_again, compute, [first.on_cpu for first in new]))
+    return actual
 
 
 def _tensors(arguments: Any) -> Iterator[Tensor]:
     """The tensors among arguments."""
-    for one in arguments:
-        if isinstance(one, Tensor):
-            yield one
-        elif isinstance(one, (list, tuple)):
-            yield from _tensors(one)
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            yield argument
+        elif isinstance(argument, (list, tuple)):
+            yield from _tensors(argument)
 
 
 def _on_cpu(argument: Any) -> Any:
@@ -185,7 +185,7 @@ def _wrapped(results: Any, wrap: Callable[[Tensor], SimulatedTensor]) -> Any:
     """Results with simulated tensors in the place of values."""
     if isinstance(results, Tensor):
         return wrap(results)
-    return tuple(_wrapped(one, wrap) for one in results) if isinstance(results, (list, tuple)) else results
+    return tuple(_wrapped(result, wrap) for result in results) if isinstance(results, (list, tuple)) else results
 
 
 def _again(compute: Callable[[], Any], into: Sequence[Tensor]) -> None:
@@ -198,12 +198,12 @@ def _again(compute: Callable[[], Any], into: Sequence[Tensor]) -> None:
 
 def _copy(device: Device, target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """A copy between devices or on the GPU."""
-    reads, writes = ([one.block] if isinstance(one, SimulatedTensor) else [] for one in (source, target))
-    values, given = _on_cpu(target), _on_cpu(source)
+    reads, writes = ([item.block] if isinstance(item, SimulatedTensor) else [] for item in (source, target))
+    values, arguments = _on_cpu(target), _on_cpu(source)
     if not writes and non_blocking:
         device.forbid_in_capture()
         device.launch(reads, writes)
-        device.download(partial(values.copy_, given.clone()))
+        device.download(partial(values.copy_, arguments.clone()))
         values.fill_(_NOT_YET)
         return target
     if not (reads and writes) and not (non_blocking and getattr(source, "is_pinned_here", False)):
@@ -211,9 +211,9 @@ def _copy(device: Device, target: Tensor, source: Tensor, non_blocking: bool = F
     if isinstance(target, SimulatedTensor):
         _keep_for_undo(device.capturing, target)
     device.launch(reads, writes)
-    values.copy_(given)
+    values.copy_(arguments)
     if device.capturing is not None:
-        device.capturing.operations.append(partial(values.copy_, given))
+        device.capturing.operations.append(partial(values.copy_, arguments))
     return target
 
 
@@ -228,7 +228,7 @@ def _type_of(device: Any, otherwise: Tensor) -> str:
 
 def _check_devices(device: Device, name: str, tensors: Sequence[Tensor]) -> None:
     """Numbers may be on the CPU, and indices, which are copied."""
-    if any(not isinstance(one, SimulatedTensor) and one.dim() > 0 for one in tensors):
+    if any(not isinstance(tensor, SimulatedTensor) and tensor.dim() > 0 for tensor in tensors):
         if not name.startswith("aten::index"):
             raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu! ({name})")
         device.waits_for(f"{name} with indices of the CPU")

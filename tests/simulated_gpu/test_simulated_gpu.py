@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Literal
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from model.artifacts.script import script
 from tests.model.tiny import tiny_transformer
-from tests.simulated_gpu.device import WORKSPACE_BYTES, Device
+from tests.simulated_gpu.device import Device
 
 pytestmark = [pytest.mark.usefixtures("simulated_gpu"), pytest.mark.filterwarnings("ignore::FutureWarning")]
 
@@ -58,17 +57,9 @@ def test_a_scripted_model_computes_what_it_computes_on_the_cpu() -> None:
     scripted, tokens = script(tiny_transformer(), "float32"), torch.tensor([[3, 4, 2]])
     with torch.inference_mode():
         expected = scripted.encode(tokens)
-        found = scripted.to("cuda").encode(tokens.to("cuda"))
-    assert found.device.type == "cuda"
-    assert torch.equal(found.cpu(), expected)
-
-
-def test_tensors_of_two_devices_cannot_be_mixed() -> None:
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.ones(2, device="cuda") + torch.ones(2)
-    assert (torch.ones(2, device="cuda") + torch.tensor(1.0)).tolist() == [2.0, 2.0]
-    with pytest.raises(TypeError, match="numpy"):
-        torch.ones(2, device="cuda").numpy()
+        actual = scripted.to("cuda").encode(tokens.to("cuda"))
+    assert actual.device.type == "cuda"
+    assert torch.equal(actual.cpu(), expected)
 
 
 def test_a_capture_computes_nothing_and_a_replay_does() -> None:
@@ -101,16 +92,6 @@ def test_a_capture_ends_with_an_error_if_the_host_waits(wait: Callable[[Tensor],
     torch.cuda.set_stream(torch.cuda.default_stream())
 
 
-def test_waiting_can_be_forbidden() -> None:
-    tensor = torch.ones(2, device="cuda")
-    torch.cuda.set_sync_debug_mode("error")
-    with pytest.raises(RuntimeError, match="synchronizing"):
-        tensor.sum().item()
-    with pytest.raises(RuntimeError, match="synchronizing"):
-        torch.ones(2).to("cuda", non_blocking=True)  # not pinned
-    torch.ones(2).pin_memory().to("cuda", non_blocking=True)
-
-
 def test_a_copy_on_the_host_is_complete_once_its_event_was_waited_for() -> None:
     copy = torch.ones(2, device="cuda").to("cpu", non_blocking=True)
     assert copy.tolist() != [1.0, 1.0]
@@ -118,23 +99,6 @@ def test_a_copy_on_the_host_is_complete_once_its_event_was_waited_for() -> None:
     event.record()
     event.synchronize()
     assert copy.tolist() == [1.0, 1.0]
-
-
-def test_two_captures_at_once_are_an_error(simulated_gpu: Device) -> None:
-    def capture_another() -> None:
-        other = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(torch.cuda.Stream()), pytest.raises(torch.AcceleratorError):
-            other.capture_begin()
-
-    thread = threading.Thread(target=capture_another)
-
-    def run_it() -> None:
-        thread.start()
-        thread.join()
-
-    with pytest.raises(torch.AcceleratorError):
-        captured(run_it)
-    assert take_faults(simulated_gpu) == {"two captures at once"}
 
 
 def test_waiting_for_the_device_breaks_the_capture_of_another_thread() -> None:
@@ -184,15 +148,15 @@ def test_a_graph_of_tensors_that_are_gone_is_reported(simulated_gpu: Device) -> 
 
 def test_graphs_with_one_workspace_may_not_run_beside_each_other(simulated_gpu: Device) -> None:
     (first, _), (second, _) = multiplied(), multiplied()
-    one, other = torch.cuda.Stream(), torch.cuda.Stream()
-    for stream in (one, other):
+    item, other = torch.cuda.Stream(), torch.cuda.Stream()
+    for stream in (item, other):
         stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(one):
+    with torch.cuda.stream(item):
         first.replay()
     with torch.cuda.stream(other):
         second.replay()
     assert take_faults(simulated_gpu) == {f"a race: stream {other.cuda_stream} writes what another stream writes"}
-    other.wait_stream(one)
+    other.wait_stream(item)
     with torch.cuda.stream(other):
         second.replay()
     assert not simulated_gpu.faults
@@ -227,56 +191,8 @@ def test_memory_of_another_stream_must_be_recorded_before_it_is_freed(simulated_
     assert len(take_faults(simulated_gpu)) == 1
 
 
-def test_memory_is_counted_and_ends(simulated_gpu: Device) -> None:
-    free_bytes, total_bytes = torch.cuda.mem_get_info()
-    tensor = torch.zeros(2**20, device="cuda")
-    view = tensor[1:]
-    del tensor
-    assert torch.cuda.memory_allocated() == 4 * 2**20
-    del view
-    assert torch.cuda.memory_allocated() == 0
-    assert torch.cuda.mem_get_info() == (free_bytes - 4 * 2**20, total_bytes), "torch keeps it"
-    torch.cuda.empty_cache()
-    assert torch.cuda.mem_get_info() == (free_bytes, total_bytes)
-    torch.cuda.set_per_process_memory_fraction(2**22 / total_bytes)
-    torch.zeros(2**20, device="cuda")
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.zeros(2**20 + 1, device="cuda")
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.ones(3, 3, device="cuda") @ torch.ones(3, 3, device="cuda")  # it needs a workspace
-    torch.cuda.set_per_process_memory_fraction(1.0)
-    torch.ones(3, 3, device="cuda") @ torch.ones(3, 3, device="cuda")
-    assert torch.cuda.memory_allocated() == WORKSPACE_BYTES
-
-
 def test_a_capture_without_memory_ends_with_another_error(simulated_gpu: Device) -> None:
     simulated_gpu.fraction = 2**20 / simulated_gpu.total_bytes
     with pytest.raises(torch.AcceleratorError, match="previous error during capture") as caught:
         captured(lambda: torch.zeros(2**20, device="cuda"))
     assert isinstance(caught.value.__context__, torch.OutOfMemoryError)
-
-
-@pytest.mark.parametrize("where", ["begin", "during", "end"])
-def test_any_capture_can_be_made_to_fail(where: Literal["begin", "during", "end"], simulated_gpu: Device) -> None:
-    simulated_gpu.failing_captures[2] = where
-    tensor = torch.zeros(2, device="cuda")
-    captured(lambda: tensor.add_(1))
-    with pytest.raises(torch.AcceleratorError):
-        captured(lambda: tensor.add_(1))
-    with torch.cuda.stream(torch.cuda.default_stream()):
-        captured(lambda: tensor.add_(1)).replay()
-        torch.cuda.synchronize()
-        assert tensor.tolist() == [1.0, 1.0]
-
-
-def test_an_error_can_be_made_to_stay(simulated_gpu: Device) -> None:
-    tensor = torch.zeros(2, device="cuda")
-    simulated_gpu.fail()
-    for call in (lambda: tensor.add_(1), torch.cuda.synchronize, torch.cuda.empty_cache, lambda: tensor.to("cpu")):
-        with pytest.raises(torch.AcceleratorError, match="illegal memory access"):
-            call()
-
-
-def test_torch_is_as_before_afterwards(simulated_gpu: Device) -> None:
-    assert torch.cuda.is_available()
-    assert torch.zeros(1, device="cuda").is_cuda

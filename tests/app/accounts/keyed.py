@@ -37,8 +37,8 @@ def usage(path: Path) -> list[Usage]:
 
 def used(path: Path) -> tuple[int, int]:
     """Characters and requests of all keys."""
-    found = usage(path)
-    return sum(one.characters for one in found), sum(one.requests for one in found)
+    result = usage(path)
+    return sum(item.characters for item in result), sum(item.requests for item in result)
 
 
 def bearer(token: str, **headers: str) -> dict[str, str]:

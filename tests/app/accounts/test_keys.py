@@ -57,8 +57,8 @@ def test_what_is_no_token_is_not_read(broken: str) -> None:
 
 @given(st.text())
 def test_any_text_is_read_as_a_token_or_as_none(text: str) -> None:
-    found = parse_token(text)
-    assert found is None or found.text == text
+    token = parse_token(text)
+    assert token is None or token.text == text
 
 
 def test_a_token_does_not_show_its_secret_when_it_is_printed() -> None:
@@ -101,15 +101,15 @@ def test_digests_are_compared_in_constant_time_even_without_a_key(
 
     constant_time = hmac.compare_digest
 
-    def compare(one: Any, other: Any) -> bool:
-        compared.append((one, other))
-        return constant_time(one, other)
+    def compare(first: Any, other: Any) -> bool:
+        compared.append((first, other))
+        return constant_time(first, other)
 
     monkeypatch.setattr(hmac, "compare_digest", compare)
-    asked = Token(token.id if exists else "000000000000", new_token().secret)
-    assert store.find(asked) is None
-    ((one, other),) = compared
-    assert one == asked.digest and len(other) == len(one)
+    request = Token(token.id if exists else "000000000000", new_token().secret)
+    assert store.find(request) is None
+    ((first, other),) = compared
+    assert first == request.digest and len(other) == len(first)
 
 
 def test_the_digest_that_stands_for_no_key_opens_nothing() -> None:
@@ -132,8 +132,8 @@ def test_a_revoked_key_is_revoked_for_other_processes_and_stays_so(open_keys: Op
     key, token = store.create("shop", ("translate",), NOW)
     assert elsewhere.revoke(key.id, NOW + 1) is not None
     elsewhere.revoke(key.id, NOW + 5)
-    found = store.find(token)
-    assert found is not None and (found.revoked_at, found.why_unusable(NOW)) == (NOW + 1, "revoked")
+    result = store.find(token)
+    assert result is not None and (result.revoked_at, result.why_unusable(NOW)) == (NOW + 1, "revoked")
     assert store.revoke("000000000000", NOW) is None
 
 
@@ -161,10 +161,3 @@ def test_a_file_of_a_later_release_is_refused(open_keys: OpenKeys, path: Path) -
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(SettingsError, match="later release"):
         open_keys(path)
-
-
-def test_the_file_is_written_ahead(open_keys: OpenKeys, path: Path) -> None:
-    open_keys(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    assert mode == "wal"

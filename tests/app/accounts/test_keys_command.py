@@ -108,9 +108,9 @@ def test_usage_is_shown_by_month(path: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_what_makes_no_sense_is_refused(path: Path, options: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as finished:
         main(["keys", *options])
-    assert ended.value.code == 2
+    assert finished.value.code == 2
     assert not path.exists()
 
 

@@ -1,4 +1,4 @@
-"""Documents and glossaries belong to the key they were made with; what was made before there were keys to nobody."""
+"""Documents and glossaries belong to the key that created them; older ones have no owner."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def deepl_key(token: str) -> dict[str, str]:
 async def done(client: httpx.AsyncClient, id: str, headers: dict[str, str]) -> dict[str, Any]:
     while True:
         await asyncio.sleep(0.01)
-        found: dict[str, Any] = (await client.get(f"/documents/{id}", headers=headers)).json()
-        if found["status"] not in ("queued", "running"):
-            return found
+        body: dict[str, Any] = (await client.get(f"/documents/{id}", headers=headers)).json()
+        if body["status"] not in ("queued", "running"):
+            return body
 
 
 async def add(client: httpx.AsyncClient, headers: dict[str, str], text: str = "hello") -> httpx.Response:
@@ -146,8 +146,8 @@ async def test_a_glossary_belongs_to_its_key(tmp_path: Path) -> None:
     path = tmp_path / "keys.sqlite"
     mine, others = make_key(path), make_key(path)
     async with serving(keys_db=path, data_dir=tmp_path / "data") as client:
-        made = await client.post("/v2/glossaries", json={"name": "Animals", **TERMS}, headers=deepl_key(mine))
-        id = made.json()["glossary_id"]
+        response = await client.post("/v2/glossaries", json={"name": "Animals", **TERMS}, headers=deepl_key(mine))
+        id = response.json()["glossary_id"]
         for url in ("/v2/glossaries", "/v3/glossaries"):
             assert len((await client.get(url, headers=deepl_key(mine))).json()["glossaries"]) == 1
             assert (await client.get(url, headers=deepl_key(others))).json()["glossaries"] == []
@@ -156,10 +156,10 @@ async def test_a_glossary_belongs_to_its_key(tmp_path: Path) -> None:
         changed = await client.patch(f"/v3/glossaries/{id}", json={"name": "x"}, headers=deepl_key(others))
         replaced = await client.put(f"/v3/glossaries/{id}/dictionaries", json=TERMS, headers=deepl_key(others))
         assert (changed.status_code, replaced.status_code) == (404, 404)
-        asked = {"text": "a cat", "source": "en", "target": "de", "glossary": id}
-        refused = await client.post("/translate", json=asked, headers=bearer(others))
+        request = {"text": "a cat", "source": "en", "target": "de", "glossary": id}
+        refused = await client.post("/translate", json=request, headers=bearer(others))
         assert (refused.status_code, refused.json()["code"]) == (404, "glossary_not_found")
-        assert (await client.post("/translate", json=asked, headers=bearer(mine))).status_code != 404
+        assert (await client.post("/translate", json=request, headers=bearer(mine))).status_code != 404
         assert (await client.delete(f"/v3/glossaries/{id}", headers=deepl_key(mine))).status_code == 204
 
 
@@ -175,8 +175,8 @@ def test_a_file_of_glossaries_without_owners_is_opened_and_belongs_to_nobody(tmp
             "INSERT INTO dictionaries VALUES (1, '1', 'en', 'de', 1, 9, 'cat\tKatze');"
         )
     store = GlossaryStore(tmp_path)
-    assert [one.name for one in store.all()] == ["Old"]
-    assert [one.name for one in store.owned_by("").all()] == ["Old"]
+    assert [item.name for item in store.all()] == ["Old"]
+    assert [item.name for item in store.owned_by("").all()] == ["Old"]
     assert store.owned_by("key").all() == []
     assert store.dictionary("1", "en", "de").terms == (GlossaryTerm("cat", "Katze"),)
     with pytest.raises(GlossaryNotFound):

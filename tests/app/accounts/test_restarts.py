@@ -19,14 +19,14 @@ def test_usage_outlives_a_killed_process_and_repeated_requests_are_counted_once(
 ) -> None:
     path = tmp_path / "keys.sqlite"
     token = make_key(path, characters_per_month=15)
-    asked = {"text": "a b c", "source": "en", "target": "de"}
+    request = {"text": "a b c", "source": "en", "target": "de"}
 
     def send(server: Server, id: str) -> int:
         headers = bearer(token, idempotency_key=id)
-        return server.client.post("/translate", json=asked, headers=headers).status_code
+        return server.client.post("/translate", json=request, headers=headers).status_code
 
     with served(toy_bundle, VERSO_KEYS_DB=str(path)) as first:
-        assert first.client.post("/translate", json=asked).status_code == 401
+        assert first.client.post("/translate", json=request).status_code == 401
         assert [send(first, "1"), send(first, "2")] == [200, 200]
         first.popen.send_signal(signal.SIGKILL)
         first.popen.wait()

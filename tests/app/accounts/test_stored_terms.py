@@ -25,38 +25,38 @@ from tests.app.test_middleware import PATIENCE_S, Wire, body_message, post_scope
 pytestmark = pytest.mark.anyio
 
 
-def endless(started: threading.Event, ended: threading.Event) -> Callable[[Callable[[], None]], None]:
-    """A search that only ends when it is told to."""
+def endless(launched: threading.Event, finished: threading.Event) -> Callable[[Callable[[], None]], None]:
+    """A search that ends only when its check raises."""
 
     def search(check: Callable[[], None]) -> None:
-        started.set()
+        launched.set()
         try:
-            while not ended.wait(0.001):
+            while not finished.wait(0.001):
                 check()
         finally:
-            ended.set()
+            finished.set()
 
     return search
 
 
 async def test_a_search_ends_when_a_request_may_take_no_longer() -> None:
-    started, ended = threading.Event(), threading.Event()
+    launched, finished = threading.Event(), threading.Event()
     searches = TermSearches(deadline_s=0.01)
     with pytest.raises(DeadlineExceeded):
-        await searches.run(endless(started, ended))
-    assert await asyncio.to_thread(ended.wait, PATIENCE_S)
+        await searches.run(endless(launched, finished))
+    assert await asyncio.to_thread(finished.wait, PATIENCE_S)
     searches.close()
 
 
 async def test_a_search_ends_with_its_request() -> None:
-    started, ended = threading.Event(), threading.Event()
+    launched, finished = threading.Event(), threading.Event()
     searches = TermSearches(PATIENCE_S)
-    request = asyncio.create_task(searches.run(endless(started, ended)))
-    await asyncio.to_thread(started.wait, PATIENCE_S)
+    request = asyncio.create_task(searches.run(endless(launched, finished)))
+    await asyncio.to_thread(launched.wait, PATIENCE_S)
     request.cancel()
     with pytest.raises(asyncio.CancelledError):
         await request
-    assert await asyncio.to_thread(ended.wait, PATIENCE_S)
+    assert await asyncio.to_thread(finished.wait, PATIENCE_S)
     searches.close()
 
 
@@ -68,10 +68,10 @@ async def test_searches_leave_the_threads_of_others_alone() -> None:
 
 
 async def test_a_client_that_leaves_ends_its_search(app: FastAPI, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started, ended = threading.Event(), threading.Event()
+    launched, finished = threading.Event(), threading.Event()
 
     def search(terms: Glossary, texts: Any, language: str, check: Callable[[], None]) -> Glossary:
-        endless(started, ended)(check)
+        endless(launched, finished)(check)
         return terms
 
     monkeypatch.setattr(module, "terms_in", search)
@@ -81,10 +81,10 @@ async def test_a_client_that_leaves_ends_its_search(app: FastAPI, path: Path, mo
     scope = post_scope(app, "/translate")
     scope["headers"] = [*scope["headers"], (b"authorization", f"Bearer {token}".encode())]
     answering = asyncio.create_task(app(scope, wire.receive, wire.send))
-    assert await asyncio.to_thread(started.wait, PATIENCE_S), wire.sent
+    assert await asyncio.to_thread(launched.wait, PATIENCE_S), wire.sent
     wire.hang_up()
     await asyncio.wait_for(answering, PATIENCE_S)
-    assert await asyncio.to_thread(ended.wait, PATIENCE_S)
+    assert await asyncio.to_thread(finished.wait, PATIENCE_S)
     assert (wire.sent, used(path)) == ([], (0, 0))
 
 
@@ -133,5 +133,5 @@ async def test_the_time_of_a_search_is_part_of_the_requests(
     fields = {"text": "a house", "source": "en", "target": "de", "glossary": stored(app, token)}
     async with client_of(app) as client:
         await client.post("/translate", json=fields, headers={**bearer(token), "accept": accept})
-    (left,) = within
-    assert left is not None and 0 < left < app.state.settings.deadline_s
+    (remaining,) = within
+    assert remaining is not None and 0 < remaining < app.state.settings.deadline_s

@@ -28,7 +28,7 @@ async def test_a_stream_holds_its_sentences_and_gives_them_back(tmp_path: Path) 
     path = tmp_path / "keys.sqlite"
     headers = bearer(make_key(path, concurrent_sentences=2), accept="application/x-ndjson")
     async with serving(keys_db=path) as client:
-        for _ in range(3):  # it would be refused if the ones before still held theirs
+        for _ in range(3):  # it would be refused if earlier requests had kept theirs
             assert (await client.post("/translate", json=ASKED, headers=headers)).status_code == 200
         refused = await client.post("/translate", json={**ASKED, "text": "Go. Go now. Go home."}, headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (422, "limit_exceeded")

@@ -47,8 +47,8 @@ def charge(id: str = "a", *, repeatable: bool = False, fingerprint: bytes = b"",
     return Charge("key", id, fingerprint, month, repeatable)
 
 
-def reserve(store: UsageStore, one: Charge, characters: int = 10, quota: int | None = None, now: float = NOW) -> None:
-    store.reserve(one, characters, quota, now, LEASE_S)
+def reserve(store: UsageStore, item: Charge, characters: int = 10, quota: int | None = None, now: float = NOW) -> None:
+    store.reserve(item, characters, quota, now, LEASE_S)
 
 
 def used(store: UsageStore, month: str = MONTH) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def test_a_power_failure_that_tears_the_log_leaves_whole_requests(
         reserve(store, again, 10, quota=1_000)
         store.settle(again, 10, NOW)
     file, log = path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
-    found = []
+    results = []
     for cut in [*range(0, len(log), 1_500), len(log)]:
         after = tmp_path / str(cut) / path.name
         after.parent.mkdir()
@@ -191,8 +191,8 @@ def test_a_power_failure_that_tears_the_log_leaves_whole_requests(
         characters, requests = used(torn)
         (remembered,) = torn._connection.execute("SELECT count(*) FROM charges WHERE settled").fetchone()
         assert (characters, remembered) == (10 * requests, requests)
-        found.append(requests)
-    assert found == sorted(found) and found[0] == 0 and found[-1] == 12 and len(set(found)) > 6
+        results.append(requests)
+    assert results == sorted(results) and results[0] == 0 and results[-1] == 12 and len(set(results)) > 6
 
 
 _WORKER = """
@@ -266,7 +266,7 @@ def test_nothing_is_lost_or_doubled_when_a_process_is_killed(open_usage: OpenUsa
     store = open_usage(path)
     # At most one request was counted and not answered: the one between its commit and its answer.
     assert used(store)[1] in (answered, answered + 1)
-    # The client sends again what was not answered, and goes on: everything is counted once.
+    # The client repeats the unanswered requests and continues; each is counted once.
     for number in range(answered + 5):
         again = Charge("key", f"client a {number}", b"f", MONTH, True)
         reserve(store, again, 10, 1_000_000_000)
@@ -295,22 +295,22 @@ def test_in_any_order_of_events_each_request_counts_at_most_once_and_never_beyon
         store = UsageStore(Path(folder) / "keys.sqlite")
         for event, number, passed_s in steps:
             now += passed_s
-            reserved = {one: end for one, end in reserved.items() if end > now}
-            one = charge(f"client {number}", repeatable=True, fingerprint=b"f")
+            reserved = {item: end for item, end in reserved.items() if end > now}
+            item = charge(f"client {number}", repeatable=True, fingerprint=b"f")
             if event == "killed":
                 store.close()
                 store = UsageStore(Path(folder) / "keys.sqlite")
             elif event == "release":
-                store.release(one)
+                store.release(item)
                 reserved.pop(number, None)
             elif event == "settle" and number in reserved:  # a request is answered only after its reservation
-                store.settle(one, 10, now)
+                store.settle(item, 10, now)
                 settled.add(number)
                 del reserved[number]
             elif event == "reserve":
                 fits = 10 * len(settled | set(reserved) | {number}) <= quota
                 try:
-                    reserve(store, one, 10, quota, now)
+                    reserve(store, item, 10, quota, now)
                 except QuotaExceeded:
                     assert not fits
                 else:

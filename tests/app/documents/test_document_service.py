@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -46,11 +45,10 @@ from model.errors import UnsupportedFormality, UnsupportedPair
 from model.text.glossary import GlossaryTerm
 from model.translation.options import TranslationOptions
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, held_translator
-from tests.app.observed import ObservedService, service_threads
+from tests.app.observed import ObservedService
 from tests.faults.test_engine_hangs import HangingTranslator
 from tests.waiting import eventually
 
-ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 30.0
 GREEDY = TranslationOptions(decoding="greedy")
 PARAGRAPHS = [f"This is the paragraph number {number}." for number in range(40)]
@@ -89,79 +87,72 @@ def is_idle(documents: DocumentService) -> bool:
 
 
 @asynccontextmanager
-async def bench(translator: FakeTranslator | None = None, **settings: Any) -> AsyncIterator[Bench]:
+async def open_bench(translator: FakeTranslator | None = None, **settings: Any) -> AsyncIterator[Bench]:
     translator = translator or FakeTranslator()
     configured = Settings(**{**BUDGET, **settings})
     service = ObservedService(configured, FakeBundles(translator), WordDetector())
     await service.start()
     await service.wait_loaded()
-    made = Bench(DocumentService(configured, service, lambda: made.clock()), service)
-    await made.documents.start()
+    bench = Bench(DocumentService(configured, service, lambda: bench.clock()), service)
+    await bench.documents.start()
     try:
-        yield made
+        yield bench
     finally:
         translator.step_gate.set()
-        await made.documents.stop()
+        await bench.documents.stop()
         await service.stop()
 
 
 def hold_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, translator: FakeTranslator) -> threading.Event:
     """Let no step begin once translations have been stored; returns the event of that."""
-    held = threading.Event()
+    event = threading.Event()
     store = DocumentStore.add_translations
 
     def store_and_hold(*arguments: Any) -> None:
         store(*arguments)
-        if not held.is_set():
+        if not event.is_set():
             translator.step_gate.clear()
-            held.set()
+            event.set()
 
     monkeypatch.setattr(DocumentStore, "add_translations", store_and_hold)
-    return held
+    return event
 
 
 def beginnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The documents in the order in which they are begun, and gone on with."""
-    begun: list[str] = []
+    order: list[str] = []
     begin = DocumentStore.begin
 
     def note(store: DocumentStore, id: str, num_sentences: int) -> int:
-        begun.append(id)
+        order.append(id)
         return begin(store, id, num_sentences)
 
     monkeypatch.setattr(DocumentStore, "begin", note)
-    return begun
+    return order
 
 
 async def test_a_document_is_translated_and_its_progress_is_in_sentences() -> None:
-    async with bench() as made:
-        added = await made.add()
+    async with open_bench() as bench:
+        added = await bench.add()
         assert (added.status, added.num_done, added.num_sentences) == ("queued", 0, None)
-        assert (added.source, added.target, added.expires_at) == ("en", "de", made.now + KEPT_S)
-        done = await made.ended(added)
-        assert (done.status, done.num_done, done.num_sentences) == ("done", 40, 40)
-        result = await made.documents.result(added.id)
+        assert (added.source, added.target, added.expires_at) == ("en", "de", bench.now + KEPT_S)
+        document = await bench.ended(added)
+        assert (document.status, document.num_done, document.num_sentences) == ("done", 40, 40)
+        result = await bench.documents.result(added.id)
         assert (result.filename, result.media_type) == ("a.de.txt", "text/plain")
         assert result.content == TEXT.upper()
 
 
-async def test_several_sentences_of_a_paragraph_count_each() -> None:
-    async with bench() as made:
-        done = await made.ended(await made.add(b"One here. Two there.\n\nThree. Four. Five. 6 7\n"))
-        assert (done.num_done, done.num_sentences) == (5, 5)
-        assert await made.text(done) == "ONE HERE. TWO THERE.\n\nTHREE. FOUR. FIVE. 6 7\n"
-
-
 async def test_documents_are_translated_one_after_the_other() -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        first, second = await made.add(b"the first"), await made.add(b"the second")
+    async with open_bench(translator) as bench:
+        first, second = await bench.add(b"the first"), await bench.add(b"the second")
         await eventually(translator.stepping.is_set)
-        assert [(await made.documents.get(one.id)).status for one in (first, second)] == ["running", "queued"]
+        assert [(await bench.documents.get(item.id)).status for item in (first, second)] == ["running", "queued"]
         translator.step_gate.set()
-        await made.ended(second)
-        assert await made.text(first) == "THE FIRST"
-        assert await made.text(second) == "THE SECOND"
+        await bench.ended(second)
+        assert await bench.text(first) == "THE FIRST"
+        assert await bench.text(second) == "THE SECOND"
 
 
 @pytest.mark.parametrize(
@@ -176,97 +167,88 @@ async def test_documents_are_translated_one_after_the_other() -> None:
 async def test_documents_do_not_wait_for_all_of_another_owner(
     senders: Sequence[Sender], order: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = beginnings(monkeypatch)
+    started_ids = beginnings(monkeypatch)
 
     translator = held_translator()
-    async with bench(translator) as made:
+    async with open_bench(translator) as bench:
         added = []
         for sender in senders:
-            added.append(await made.add(b"text", sender=sender))
-            made.now += 1
+            added.append(await bench.add(b"text", sender=sender))
+            bench.now += 1
         translator.step_gate.set()
         for document in added:
-            assert (await made.ended(document)).status == "done"
-        assert begun == [added[index].id for index in order]
+            assert (await bench.ended(document)).status == "done"
+        assert started_ids == [added[index].id for index in order]
 
 
 async def test_a_long_document_lets_those_of_others_go_first_and_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "TURN_S", 0.0)
-    begun = beginnings(monkeypatch)
+    order = beginnings(monkeypatch)
 
     translator = held_translator()
-    async with bench(translator) as made:
-        made.tick_s = 0.001
-        long, following = [await made.add(content, sender=Sender("a")) for content in (TEXT, b"second")]
-        other = await made.add(b"other", sender=Sender("b"))
+    async with open_bench(translator) as bench:
+        bench.tick_s = 0.001
+        long, following = [await bench.add(content, sender=Sender("a")) for content in (TEXT, b"second")]
+        other = await bench.add(b"other", sender=Sender("b"))
         translator.step_gate.set()
-        assert (await made.ended(following)).status == "done"
+        assert (await bench.ended(following)).status == "done"
         # Three batches, and one; each waits for the other after a batch, also if only its result is to be written.
-        assert begun == [long.id, other.id, long.id, other.id, long.id, following.id]
-        assert (await made.text(long), await made.text(other)) == (TEXT.decode().upper(), "OTHER")
+        assert order == [long.id, other.id, long.id, other.id, long.id, following.id]
+        assert (await bench.text(long), await bench.text(other)) == (TEXT.decode().upper(), "OTHER")
         assert sum(translator.log.joins) == len(PARAGRAPHS) + 2  # nothing was translated twice
-
-
-async def test_options_are_those_of_the_request() -> None:
-    translator = FakeTranslator()
-    async with bench(translator) as made:
-        options = replace(GREEDY, glossary=(GlossaryTerm("house", "Gebäude"),), protect=("auto", "[A-Z]{2}-[0-9]+"))
-        done = await made.ended(await made.add(b"See AB-12 now.", options=options))
-        assert await made.text(done) == "SEE AB-12 NOW."
-        assert done.status == "done"
 
 
 async def test_a_partial_result_has_what_is_translated_and_the_rest_as_in_the_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        document = await made.add()
+    async with open_bench(translator) as bench:
+        document = await bench.add()
         await eventually(translator.stepping.is_set)
         with pytest.raises(DocumentNotDone):
-            await made.documents.result(document.id)
-        assert await made.text(document, partial=True) == TEXT.decode()
-        held = hold_after_the_first_batch(monkeypatch, translator)
+            await bench.documents.result(document.id)
+        assert await bench.text(document, partial=True) == TEXT.decode()
+        gate = hold_after_the_first_batch(monkeypatch, translator)
         translator.step_gate.set()
-        await eventually(held.is_set)
-        num_done = (await made.documents.get(document.id)).num_done
+        await eventually(gate.is_set)
+        num_done = (await bench.documents.get(document.id)).num_done
         assert num_done == job.BATCH_SENTENCES
-        paragraphs = (await made.text(document, partial=True)).split("\n\n")
-        assert paragraphs == [one.upper() for one in PARAGRAPHS[:num_done]] + PARAGRAPHS[num_done:]
+        paragraphs = (await bench.text(document, partial=True)).split("\n\n")
+        assert paragraphs == [paragraph.upper() for paragraph in PARAGRAPHS[:num_done]] + PARAGRAPHS[num_done:]
 
 
 async def test_a_cancelled_document_keeps_its_partial_result_until_it_is_deleted() -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        document, waiting = await made.add(), await made.add(b"another")
+    async with open_bench(translator) as bench:
+        document, waiting = await bench.add(), await bench.add(b"another")
         await eventually(translator.stepping.is_set)
-        assert (await made.documents.cancel(document.id)).status == "cancelled"
-        assert (await made.documents.cancel(waiting.id)).status == "cancelled"
-        await eventually(lambda: not made.service.num_requests)
-        assert await made.text(document, partial=True) == TEXT.decode()
-        assert (await made.documents.cancel(document.id)).status == "cancelled"
+        assert (await bench.documents.cancel(document.id)).status == "cancelled"
+        assert (await bench.documents.cancel(waiting.id)).status == "cancelled"
+        await eventually(lambda: not bench.service.num_requests)
+        assert await bench.text(document, partial=True) == TEXT.decode()
+        assert (await bench.documents.cancel(document.id)).status == "cancelled"
         with pytest.raises(DocumentNotFound):
-            await made.documents.get(document.id)
+            await bench.documents.get(document.id)
         translator.step_gate.set()
-        following = await made.ended(await made.add(b"one more"))
+        following = await bench.ended(await bench.add(b"one more"))
         assert following.status == "done"
 
 
 async def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = FakeTranslator()
-    async with bench(translator) as made:
+    async with open_bench(translator) as bench:
         next_active = DocumentStore.next_active
 
         def cancel_what_is_next(store: DocumentStore) -> Document | None:
-            found = next_active(store)
-            if found is not None:
-                store.end(found.id, "cancelled", made.now + KEPT_S)
-            return found
+            result = next_active(store)
+            if result is not None:
+                store.end(result.id, "cancelled", bench.now + KEPT_S)
+            return result
 
         monkeypatch.setattr(DocumentStore, "next_active", cancel_what_is_next)
-        document = await made.add(b"one")
-        await made.ended(document)
-        await made.ended(await made.add(b"two"))  # which is cancelled as well, after the first has been passed over
+        document = await bench.add(b"one")
+        await bench.ended(document)
+        await bench.ended(await bench.add(b"two"))  # which is cancelled as well, after the first has been passed over
         assert translator.log.joins == []
 
 
@@ -274,44 +256,44 @@ async def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.Monke
     def broken(*_: object) -> Document | None:
         raise RuntimeError("a bug")
 
-    async with bench() as made:
+    async with open_bench() as bench:
         with monkeypatch.context() as patched:
             patched.setattr(DocumentStore, "next_active", broken)
-            first = await made.add(b"one")
-            await eventually(lambda: is_idle(made.documents))
-        await made.ended(await made.add(b"two"))
-        assert (await made.ended(first)).status == "done"
+            first = await bench.add(b"one")
+            await eventually(lambda: is_idle(bench.documents))
+        await bench.ended(await bench.add(b"two"))
+        assert (await bench.ended(first)).status == "done"
 
 
 async def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     store, failures = DocumentStore.add_translations, iter(range(3))
 
-    def failing(*given: Any) -> None:
+    def failing(*arguments: Any) -> None:
         if next(failures, None) is not None:
             raise sqlite3.OperationalError("disk I/O error")
-        store(*given)
+        store(*arguments)
 
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
     monkeypatch.setattr(DocumentStore, "add_translations", failing)
 
-    async with bench() as made:
-        assert (await made.ended(await made.add(b"one"))).status == "done"
+    async with open_bench() as bench:
+        assert (await bench.ended(await bench.add(b"one"))).status == "done"
         assert next(failures, None) is None
 
 
 async def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, popen = iter(range(3)), subprocess.Popen
 
-    def start(*given: Any, **options: Any) -> Any:
+    def start(*arguments: Any, **options: Any) -> Any:
         if next(failures, None) is not None:
             raise BlockingIOError("Resource temporarily unavailable")
-        return popen(*given, **options)
+        return popen(*arguments, **options)
 
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
-    async with bench() as made:
-        document = await made.add(b"one")  # its file is read before
+    async with open_bench() as bench:
+        document = await bench.add(b"one")  # its file is read before
         monkeypatch.setattr(subprocess, "Popen", start)
-        assert (await made.ended(document)).status == "done"
+        assert (await bench.ended(document)).status == "done"
         assert next(failures, None) is None
 
 
@@ -319,29 +301,20 @@ async def test_a_document_whose_reading_ended_the_service_is_failed_and_not_read
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = held_translator()
-    async with bench(translator, data_dir=tmp_path) as made:
-        waiting = await made.add(b"the first")
+    async with open_bench(translator, data_dir=tmp_path) as bench:
+        waiting = await bench.add(b"the first")
         await eventually(translator.stepping.is_set)
-        document = await made.add(b"the second")
+        document = await bench.add(b"the second")
     with closing(sqlite3.connect(tmp_path / "documents" / DATABASE)) as database, database:
         # As a process leaves it that has ended while it read the file.
         database.execute("UPDATE documents SET marked_by = 'a run before' WHERE id = ?", (document.id,))
-    async with bench(data_dir=tmp_path) as made:
-        assert (await made.ended(waiting)).status == "done"
+    async with open_bench(data_dir=tmp_path) as bench:
+        assert (await bench.ended(waiting)).status == "done"
         with monkeypatch.context() as patched:
             patched.setattr(FileProcess, "read", lambda *_: pytest.fail("it is read"))
-            failed = await made.ended(document)
+            failed = await bench.ended(document)
     assert failed.status == "failed" and failed.problem is not None
     assert (failed.problem["code"], failed.problem["status"]) == ("document_too_complex", 422)
-
-
-async def test_a_document_in_work_that_is_stopped_goes_on_after_a_restart(tmp_path: Path) -> None:
-    translator = held_translator()
-    async with bench(translator, data_dir=tmp_path) as made:
-        document = await made.add(b"one")
-        await eventually(translator.stepping.is_set)
-    async with bench(data_dir=tmp_path) as made:
-        assert (await made.ended(document)).status == "done"
 
 
 async def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after_a_restart(
@@ -358,11 +331,11 @@ async def test_a_document_that_is_stopped_while_it_is_being_marked_goes_on_after
 
     with monkeypatch.context() as patched:
         patched.setattr(DocumentStore, "mark", mark_slowly)
-        async with bench(data_dir=tmp_path) as made:
-            document = await made.add(b"one")
+        async with open_bench(data_dir=tmp_path) as bench:
+            document = await bench.add(b"one")
             await eventually(marking.is_set)
-    async with bench(data_dir=tmp_path) as made:
-        assert (await made.ended(document)).status == "done"
+    async with open_bench(data_dir=tmp_path) as bench:
+        assert (await bench.ended(document)).status == "done"
 
 
 async def test_a_document_whose_process_ends_is_failed_while_others_are_translated(
@@ -377,115 +350,93 @@ async def test_a_document_whose_process_ends_is_failed_while_others_are_translat
 
     monkeypatch.setattr(FileProcess, "read", read_or_end)
 
-    async with bench() as made:
-        bad, good = await made.add(b"bad"), await made.add(b"good")
-        assert (await made.ended(good)).status == "done"
-        assert (await made.ended(bad)).status == "failed"
-
-
-async def test_a_glossary_is_asked_for_with_the_texts_of_the_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Sequence[str]] = []
-
-    async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
-        asked.append(texts)
-        return (GlossaryTerm("house", "Gebäude"),)
-
-    async with bench() as made:
-        document = await made.add(b"A house.\n\nTwo.", terms=terms)
-        assert asked == [["A house.", "Two."]]
-        assert "Gebäude" in document.options
+    async with open_bench() as bench:
+        bad, good = await bench.add(b"bad"), await bench.add(b"good")
+        assert (await bench.ended(good)).status == "done"
+        assert (await bench.ended(bad)).status == "failed"
 
 
 async def test_no_terms_are_looked_for_in_a_document_that_is_refused_to_its_sender() -> None:
-    asked: list[Sequence[str]] = []
+    calls: list[Sequence[str]] = []
 
     async def terms(texts: Sequence[str]) -> tuple[GlossaryTerm, ...]:
-        asked.append(texts)
+        calls.append(texts)
         return ()
 
     async def refuse(characters: int) -> None:
         raise QuotaExceeded(characters, 7, 7, 60.0)
 
-    async with bench() as made:
+    async with open_bench() as bench:
         with pytest.raises(QuotaExceeded):
-            await made.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
-        assert asked == []
+            await bench.add(b"A house.", terms=terms, sender=Sender("a", admit=refuse))
+        assert calls == []
 
 
 async def test_a_document_is_refused_before_those_in_work_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = held_translator()
-    async with bench(translator) as made:
+    async with open_bench(translator) as bench:
         usage = shutil.disk_usage("/")
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=30_000))
-        first = await made.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
+        first = await bench.add(b"a " * 2_000)  # 4,000 bytes: itself, its result, its translations
         with pytest.raises(StorageFull):
-            await made.add(b"b " * 2_000)
+            await bench.add(b"b " * 2_000)
         translator.step_gate.set()
-        await made.ended(first)
-        await made.add(b"b " * 2_000)
+        await bench.ended(first)
+        await bench.add(b"b " * 2_000)
 
 
 async def test_a_document_is_deleted_a_day_after_it_is_done() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add())
-        made.now += KEPT_S - 1
-        assert (await made.documents.get(document.id)).status == "done"
-        made.now += 1
+    async with open_bench() as bench:
+        document = await bench.ended(await bench.add())
+        bench.now += KEPT_S - 1
+        assert (await bench.documents.get(document.id)).status == "done"
+        bench.now += 1
         with pytest.raises(DocumentNotFound):
-            await made.documents.get(document.id)
+            await bench.documents.get(document.id)
         with pytest.raises(DocumentNotFound):
-            await made.documents.result(document.id)
-
-
-async def test_expired_documents_leave_the_folder(tmp_path: Path) -> None:
-    async with bench(data_dir=tmp_path) as made:
-        document = await made.ended(await made.add())
-        assert len(list((tmp_path / "documents").glob(f"{document.id}.*"))) == 2
-        made.now += KEPT_S
-        await made.ended(await made.add(b"another"))
-        assert not list((tmp_path / "documents").glob(f"{document.id}.*"))
+            await bench.documents.result(document.id)
 
 
 async def test_a_document_in_work_does_not_expire() -> None:
     translator = held_translator()
-    async with bench(translator) as made:
-        document = await made.add(b"slow")
+    async with open_bench(translator) as bench:
+        document = await bench.add(b"slow")
         await eventually(translator.stepping.is_set)
-        made.now += 2 * KEPT_S
-        assert (await made.documents.get(document.id)).status == "running"
+        bench.now += 2 * KEPT_S
+        assert (await bench.documents.get(document.id)).status == "running"
         translator.step_gate.set()
-        done = await made.ended(document)
-        assert (done.status, done.expires_at) == ("done", made.now + KEPT_S)
+        finished = await bench.ended(document)
+        assert (finished.status, finished.expires_at) == ("done", bench.now + KEPT_S)
 
 
 async def test_the_number_of_documents_is_bounded() -> None:
-    async with bench(max_documents=2) as made:
-        first = await made.ended(await made.add(b"one"))
-        await made.ended(await made.add(b"two"))
+    async with open_bench(max_documents=2) as bench:
+        first = await bench.ended(await bench.add(b"one"))
+        await bench.ended(await bench.add(b"two"))
         with pytest.raises(DocumentsFull) as refused:
-            await made.add(b"three")
+            await bench.add(b"three")
         assert refused.value.retry_after_s == KEPT_S
-        await made.documents.cancel(first.id)
-        await made.add(b"three")
+        await bench.documents.cancel(first.id)
+        await bench.add(b"three")
 
 
 async def test_the_documents_of_one_key_are_bounded() -> None:
-    async with bench(max_documents=10) as made:
+    async with open_bench(max_documents=10) as bench:
         for _ in range(2):
-            first = await made.ended(await made.add(b"one", sender=Sender("a")))
+            first = await bench.ended(await bench.add(b"one", sender=Sender("a")))
         with pytest.raises(DocumentsFull, match="limit of 2 stored documents of this key"):
-            await made.add(b"two", sender=Sender("a"))
-        await made.add(b"two", sender=Sender("b"))
-        await made.documents.cancel(first.id)
-        await made.add(b"two", sender=Sender("a"))
-    async with bench(max_documents=4, max_documents_per_key=1) as made:
-        await made.add(b"one", sender=Sender("a"))
+            await bench.add(b"two", sender=Sender("a"))
+        await bench.add(b"two", sender=Sender("b"))
+        await bench.documents.cancel(first.id)
+        await bench.add(b"two", sender=Sender("a"))
+    async with open_bench(max_documents=4, max_documents_per_key=1) as bench:
+        await bench.add(b"one", sender=Sender("a"))
         with pytest.raises(DocumentsFull, match="limit of 1 stored document"):
-            await made.add(b"two", sender=Sender("a"))
+            await bench.add(b"two", sender=Sender("a"))
 
 
 async def test_what_cannot_be_translated_is_refused_at_once() -> None:
-    async with bench(max_document_bytes=1_000) as made:
+    async with open_bench(max_document_bytes=1_000) as bench:
         refusals: list[tuple[type[Exception], dict[str, Any]]] = [
             (UnsupportedDocument, {"filename": "a.pdf"}),
             (UnsupportedDocument, {"filename": "txt"}),
@@ -496,31 +447,31 @@ async def test_what_cannot_be_translated_is_refused_at_once() -> None:
         ]
         for kind, fields in refusals:
             with pytest.raises(kind):
-                await made.add(**{"content": b"text", **fields})
+                await bench.add(**{"content": b"text", **fields})
 
 
 async def test_a_detected_language_is_that_of_the_beginning() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"the cat", source="auto"))
-        assert (document.source, await made.text(document)) == ("en", "THE CAT")
+    async with open_bench() as bench:
+        document = await bench.ended(await bench.add(b"the cat", source="auto"))
+        assert (document.source, await bench.text(document)) == ("en", "THE CAT")
 
 
 async def test_a_document_in_the_target_language_comes_back_unchanged() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"der Hund", source="auto", target="de"))
-        assert (document.status, await made.text(document)) == ("done", "der Hund")
+    async with open_bench() as bench:
+        document = await bench.ended(await bench.add(b"der Hund", source="auto", target="de"))
+        assert (document.status, await bench.text(document)) == ("done", "der Hund")
 
 
 async def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"fine\n\nnan\n\nalso fine"))
+    async with open_bench() as bench:
+        document = await bench.ended(await bench.add(b"fine\n\nnan\n\nalso fine"))
         assert (document.status, document.num_done, document.num_left) == ("done", 3, 1)
-        assert await made.text(document) == "FINE\n\nnan\n\nALSO FINE"
+        assert await bench.text(document) == "FINE\n\nnan\n\nALSO FINE"
 
 
 async def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() -> None:
-    async with bench() as made:
-        document = await made.ended(await made.add(b"nan"))
+    async with open_bench() as bench:
+        document = await bench.ended(await bench.add(b"nan"))
         assert document.status == "failed"
         assert document.problem is not None
         assert (document.problem["code"], document.problem["status"]) == ("decoding_failed", 500)
@@ -541,48 +492,48 @@ async def test_a_document_that_is_refused_for_its_deadline_tries_again_or_in_par
             raise DeadlineUnreachable(99.0, 30.0, 3, refusals.pop(0))
         return await translate(self, request)
 
-    async with bench() as made:
-        document = await made.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
+    async with open_bench() as bench:
+        document = await bench.add(b"one\n\ntwo\n\nthree", sender=Sender("the key"))
         monkeypatch.setattr(ObservedService, "translate", refusing)
-        document = await made.ended(document)
-        assert await made.text(document) == "ONE\n\nTWO\n\nTHREE"
+        document = await bench.ended(document)
+        assert await bench.text(document) == "ONE\n\nTWO\n\nTHREE"
         assert sizes == [3, 3, 1, 1, 1]
 
 
 async def test_an_interactive_request_goes_first() -> None:
     translator = held_translator()
-    async with bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as made:
+    async with open_bench(translator, max_batch_rows=1, max_beam_size=1, max_hypotheses=1) as bench:
 
         async def ask(text: str) -> None:
-            await made.service.translate(TranslationRequest([text], "en", "de", GREEDY))
+            await bench.service.translate(TranslationRequest([text], "en", "de", GREEDY))
 
         first = asyncio.create_task(ask("first"))
         await eventually(translator.stepping.is_set)
-        document = await made.add(b"document one. document two.")
-        await eventually(lambda: made.service.engine.num_waiting)
+        document = await bench.add(b"document one. document two.")
+        await eventually(lambda: bench.service.engine.num_waiting)
         second = asyncio.create_task(ask("second"))
-        await eventually(lambda: made.service.engine.num_waiting > 1)
+        await eventually(lambda: bench.service.engine.num_waiting > 1)
         translator.step_gate.set()
         await asyncio.gather(first, second)
-        assert (await made.documents.get(document.id)).num_done == 0
-        assert (await made.ended(document)).status == "done"
+        assert (await bench.documents.get(document.id)).num_done == 0
+        assert (await bench.ended(document)).status == "done"
 
 
 async def test_a_document_has_its_share_beside_callers_that_ask_again_and_again() -> None:
     units = [f"unit {number}" for number in range(40)]
 
-    async with bench(FakeTranslator(step_s=0.0005)) as made:
+    async with open_bench(FakeTranslator(step_s=0.0005)) as bench:
         num_answered = 0
 
         async def keep_asking(caller: Caller) -> None:
             nonlocal num_answered
             while True:
                 text = [f"text {num_answered} of {caller.id}"]
-                await made.service.translate(TranslationRequest(text, "en", "de", GREEDY, caller))
+                await bench.service.translate(TranslationRequest(text, "en", "de", GREEDY, caller))
                 num_answered += 1
 
         callers = [asyncio.create_task(keep_asking(Caller(name))) for name in "ab"]
-        document = await made.ended(await made.add("\n\n".join(units).encode()))
+        document = await bench.ended(await bench.add("\n\n".join(units).encode()))
         for one in callers:
             one.cancel()
         await asyncio.gather(*callers, return_exceptions=True)
@@ -592,17 +543,17 @@ async def test_a_document_has_its_share_beside_callers_that_ask_again_and_again(
 
 async def test_seconds_left_follow_from_the_speed_so_far() -> None:
     translator = FakeTranslator(step_s=0.0005)
-    async with bench(translator) as made:
-        document = await made.add()
+    async with open_bench(translator) as bench:
+        document = await bench.add()
         seen = []
-        while (found := await made.documents.get(document.id)).is_active:
+        while (found := await bench.documents.get(document.id)).is_active:
             seen.append(found)
             await asyncio.sleep(0.002)
         known = [one for one in seen if one.seconds_left is not None]
         assert known
         assert all(0 <= (one.seconds_left or 0) < PATIENCE_S and one.num_done for one in known)
         assert all(one.seconds_left is None for one in seen if not one.num_done)
-        assert (await made.documents.get(document.id)).seconds_left is None
+        assert (await bench.documents.get(document.id)).seconds_left is None
 
 
 async def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
@@ -610,23 +561,23 @@ async def test_a_restarted_service_goes_on_and_translates_no_stored_unit_again(
 ) -> None:
     translator = FakeTranslator()
     held = hold_after_the_first_batch(monkeypatch, translator)
-    async with bench(translator, data_dir=tmp_path) as made:
-        document = await made.add()
+    async with open_bench(translator, data_dir=tmp_path) as bench:
+        document = await bench.add()
         await eventually(held.is_set)
-        await made.documents.stop()  # while the second batch decodes
+        await bench.documents.stop()  # while the second batch decodes
     num_done = job.BATCH_SENTENCES
     second = FakeTranslator()
-    async with bench(second, data_dir=tmp_path) as made:
-        done = await made.ended(document)
+    async with open_bench(second, data_dir=tmp_path) as bench:
+        done = await bench.ended(document)
         assert (done.status, done.num_done) == ("done", 40)
-        assert await made.text(done) == TEXT.decode().upper()
+        assert await bench.text(done) == TEXT.decode().upper()
         assert sum(second.log.joins) == 40 - num_done
 
 
-async def end_by_a_hang(made: Bench, translator: HangingTranslator) -> None:
+async def end_by_a_hang(bench: Bench, translator: HangingTranslator) -> None:
     """Wait until the engine has given up, with which the process ends."""
-    await made.service.engine_given_up()
-    await eventually(lambda: is_idle(made.documents))
+    await bench.service.engine_given_up()
+    await eventually(lambda: is_idle(bench.documents))
     translator.release.set()  # its thread must end with the test
 
 
@@ -640,84 +591,58 @@ async def test_a_text_at_which_the_process_ends_each_time_is_given_up(
         translator = HangingTranslator()
         with monkeypatch.context() as patched:
             patched.setattr(Watchdog, "hangs", lambda *_, translator=translator: translator.num_hanging > 0)
-            async with bench(translator, data_dir=tmp_path) as made:
-                document = document or await made.add(content)
-                await end_by_a_hang(made, translator)
+            async with open_bench(translator, data_dir=tmp_path) as bench:
+                document = document or await bench.add(content)
+                await end_by_a_hang(bench, translator)
     assert document is not None
-    async with bench(data_dir=tmp_path) as made:
-        ended = await made.ended(document)
+    async with open_bench(data_dir=tmp_path) as bench:
+        ended = await bench.ended(document)
         assert ended.num_left == 1
         if result is None:
             assert ended.problem is not None and ended.problem["code"] == "document_too_complex"
         else:
-            assert (ended.status, await made.text(ended)) == ("done", result)
+            assert (ended.status, await bench.text(ended)) == ("done", result)
 
 
 async def test_stops_of_the_service_are_no_reason_to_give_a_text_up(tmp_path: Path) -> None:
     document = None
     for _ in range(MAX_ATTEMPTS + 2):
         translator = held_translator()
-        async with bench(translator, data_dir=tmp_path) as made:
-            document = document or await made.add(b"one")
+        async with open_bench(translator, data_dir=tmp_path) as bench:
+            document = document or await bench.add(b"one")
             await eventually(translator.stepping.is_set)
-            await made.documents.stop()
+            await bench.documents.stop()
     assert document is not None
-    async with bench(data_dir=tmp_path) as made:
-        ended = await made.ended(document)
-        assert (ended.status, ended.num_left, await made.text(ended)) == ("done", 0, "ONE")
-
-
-async def test_results_outlive_the_process_in_a_data_folder(tmp_path: Path) -> None:
-    async with bench(data_dir=tmp_path) as made:
-        document = await made.ended(await made.add(b"kept"))
-    async with bench(data_dir=tmp_path) as made:
-        assert await made.text(document) == "KEPT"
+    async with open_bench(data_dir=tmp_path) as bench:
+        ended = await bench.ended(document)
+        assert (ended.status, ended.num_left, await bench.text(ended)) == ("done", 0, "ONE")
 
 
 async def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    async with bench() as made:
-        await made.ended(await made.add(b"secret"))
+    async with open_bench() as bench:
+        await bench.ended(await bench.add(b"secret"))
         assert list(tmp_path.glob("verso-documents-*/*.source"))
     assert not list(tmp_path.iterdir())
 
 
-async def test_before_the_first_document_there_is_no_folder_thread_or_task(tmp_path: Path) -> None:
-    before = threading.enumerate()
-    async with bench(data_dir=tmp_path / "data") as made:
-        tasks = asyncio.all_tasks()
-        with pytest.raises(DocumentNotFound):
-            await made.documents.get("0" * 32)
-        assert asyncio.all_tasks() == tasks
-        assert not any("documents" in one.name for one in service_threads(before))
-        assert not (tmp_path / "data").exists()
-
-
-def test_the_application_is_made_without_the_libraries_of_documents() -> None:
-    code = (
-        "import sys; from app.main import create_app; from app.settings import Settings; create_app(Settings()); "
-        "assert not {'lxml', 'polib', 'markdown_it', 'sqlite3', 'app.documents.store'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=2 * PATIENCE_S, check=True)
-
-
 async def test_a_data_folder_belongs_to_one_process(tmp_path: Path) -> None:
-    async with bench(data_dir=tmp_path) as made:
-        await made.ended(await made.add(b"one"))
+    async with open_bench(data_dir=tmp_path) as bench:
+        await bench.ended(await bench.add(b"one"))
         with pytest.raises(SettingsError, match="VERSO_DATA_DIR"):
-            async with bench(data_dir=tmp_path):
+            async with open_bench(data_dir=tmp_path):
                 pass
 
 
 async def test_files_of_a_process_that_was_killed_while_it_stored_them_are_deleted(tmp_path: Path) -> None:
-    async with bench(data_dir=tmp_path) as made:
-        document = await made.ended(await made.add(b"one"))
+    async with open_bench(data_dir=tmp_path) as bench:
+        document = await bench.ended(await bench.add(b"one"))
     folder = tmp_path / "documents"
     for name in ("f" * 32 + ".source", "f" * 32 + ".part"):
         (folder / name).write_bytes(b"left")
-    async with bench(data_dir=tmp_path) as made:
-        assert await made.text(document) == "ONE"
+    async with open_bench(data_dir=tmp_path) as bench:
+        assert await bench.text(document) == "ONE"
         assert {path.stem for path in folder.iterdir() if not path.name.startswith(DATABASE)} == {document.id}
 
 
@@ -725,10 +650,10 @@ async def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    async with bench() as made:
+    async with open_bench() as bench:
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StorageFull):
-            await made.add(b"one")
+            await bench.add(b"one")
 
 
 @pytest.mark.parametrize(
@@ -744,19 +669,19 @@ async def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_names_of_files_are_shown_without_folders_and_control_signs(
     given: str, shown: str, tmp_path: Path
 ) -> None:
-    async with bench(data_dir=tmp_path) as made:
-        document = await made.ended(await made.add(b"one", filename=given))
+    async with open_bench(data_dir=tmp_path) as bench:
+        document = await bench.ended(await bench.add(b"one", filename=given))
         assert document.filename == shown
         assert {path.parent for path in tmp_path.rglob("*.source")} == {tmp_path / "documents"}
 
 
 async def test_a_draining_service_leaves_the_document_for_the_next_start(tmp_path: Path) -> None:
     translator = FakeTranslator(step_s=0.002)
-    async with bench(translator, data_dir=tmp_path) as made:
-        document = await made.add()
+    async with open_bench(translator, data_dir=tmp_path) as bench:
+        document = await bench.add()
         await eventually(translator.stepping.is_set)
-        await made.service.drain(10.0)
-        await eventually(lambda: is_idle(made.documents))
-        assert (await made.documents.get(document.id)).status == "running"
-    async with bench(data_dir=tmp_path) as made:
-        assert (await made.ended(document)).status == "done"
+        await bench.service.drain(10.0)
+        await eventually(lambda: is_idle(bench.documents))
+        assert (await bench.documents.get(document.id)).status == "running"
+    async with open_bench(data_dir=tmp_path) as bench:
+        assert (await bench.ended(document)).status == "done"

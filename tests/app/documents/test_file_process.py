@@ -1,9 +1,8 @@
-"""The processes that read and write documents: their limits, and what becomes of a file that exceeds them."""
+"""The processes that read and write documents: their limits, and the result for a file that exceeds them."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
@@ -13,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents import file_worker
 from app.documents.file_process import FileProcess
-from app.documents.file_worker import read_message, write_message
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import FORMATS, DocumentFormat
 from app.errors import DocumentRefused, DocumentTooComplex, NotReady
@@ -62,8 +59,8 @@ async def files() -> AsyncIterator[FileProcess]:
 
 async def test_a_file_is_read_and_written_by_a_process(files: FileProcess) -> None:
     content = b"One. Two.\n\nThree."
-    found = await files.read(TEXT, content, "en")
-    assert (found.units, found.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
+    result = await files.read(TEXT, content, "en")
+    assert (result.units, result.num_sentences) == ([Unit("One. Two."), Unit("Three.")], [2, 1])
     assert (await files.read(TEXT, content)).num_sentences == []
     assert await files.write(TEXT, content, {1: "Drei.", 0: None}, "de") == b"One. Two.\n\nDrei."
 
@@ -174,18 +171,3 @@ async def test_a_system_without_processes_says_so(files: FileProcess, monkeypatc
 
     with pytest.raises(NotReady, match="no process"):
         await files.read(TEXT, b"a")
-
-
-def test_messages_hold_plain_values_only() -> None:
-    reading, writing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
-    with reading, writing:
-        write_message(writing, ("a", b"b", [1, None], {2: "c"}))
-        assert read_message(reading) == ("a", b"b", [1, None], {2: "c"})
-        write_message(writing, os.system)
-        with pytest.raises(Exception, match="no plain value"):
-            read_message(reading)
-
-
-def test_limits_follow_the_size_of_the_file() -> None:
-    assert file_worker.MEMORY_BYTES + file_worker.MEMORY_PER_BYTE * 10_000_000 < 1.2 * 2**30
-    assert file_worker.PROCESSOR_S + 10_000_000 // file_worker.PROCESSOR_BYTES_PER_S == 40

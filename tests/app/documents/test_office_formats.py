@@ -77,29 +77,29 @@ def word_document() -> bytes:
 
 
 def test_word() -> None:
-    found = docx.Document(io.BytesIO(translated(".docx", word_document())))
-    assert [(one.style.name if one.style else "", one.text) for one in found.paragraphs] == [
+    document = docx.Document(io.BytesIO(translated(".docx", word_document())))
+    assert [(paragraph.style.name if paragraph.style else "", paragraph.text) for paragraph in document.paragraphs] == [
         ("Heading 1", "A HEADING"),
         ("Normal", "HELLO BIG WORLD."),
         ("Normal", "NAME:\tTOM\nNEXT LINE"),
         ("Normal", "SEE THIS LINK NOW."),
         ("List Bullet", "AN ITEM"),
     ]
-    assert [(run.text, run.bold) for run in found.paragraphs[1].runs] == [
+    assert [(run.text, run.bold) for run in document.paragraphs[1].runs] == [
         ("HELLO ", None),
         ("BIG", True),
         (" WORLD.", None),
     ]
-    assert [link.text for link in found.paragraphs[3].hyperlinks] == ["THIS LINK"]
-    assert [cell.text for row in found.tables[0].rows for cell in row.cells] == ["CELL ONE", "12"]
-    assert found.sections[0].header.paragraphs[0].text == "HEAD LINE"
+    assert [link.text for link in document.paragraphs[3].hyperlinks] == ["THIS LINK"]
+    assert [cell.text for row in document.tables[0].rows for cell in row.cells] == ["CELL ONE", "12"]
+    assert document.sections[0].header.paragraphs[0].text == "HEAD LINE"
 
 
 def test_parts_of_a_word_document_without_translations_keep_their_bytes() -> None:
     data = word_document()
-    found = translated(".docx", data)
-    assert names(found) == names(data)
-    changed = [name for name in names(data) if part_bytes(found, name) != part_bytes(data, name)]
+    result = translated(".docx", data)
+    assert names(result) == names(data)
+    changed = [name for name in names(data) if part_bytes(result, name) != part_bytes(data, name)]
     assert [name for name in changed if name not in ("word/document.xml", "word/header1.xml")] == []
 
 
@@ -196,13 +196,13 @@ CONTROL = '<w:sdt><w:sdtPr><w:id w:val="1"/></w:sdtPr><w:sdtContent>{}</w:sdtCon
 def test_paragraphs_of_word(body: str, units: list[str], expected: str) -> None:
     data = with_body(body)
     assert texts_of(".docx", data) == units
-    found = body_of(translated(".docx", data)).replace(' w:rsidR="1"', "")
-    assert found == expected
+    actual = body_of(translated(".docx", data)).replace(' w:rsidR="1"', "")
+    assert actual == expected
 
 
 def presentation() -> bytes:
-    made = pptx.Presentation()
-    slide = made.slides.add_slide(made.slide_layouts[1])
+    product = pptx.Presentation()
+    slide = product.slides.add_slide(product.slide_layouts[1])
     slide.shapes.title.text = "The title"
     frame = slide.placeholders[1].text_frame
     frame.text = "First\vline"
@@ -213,12 +213,12 @@ def presentation() -> bytes:
     table = slide.shapes.add_table(1, 2, Inches(1), Inches(1), Inches(2), Inches(1)).table
     table.cell(0, 0).text, table.cell(0, 1).text = "A cell", "42"
     slide.notes_slide.notes_text_frame.text = "A note"
-    return saved(made)
+    return saved(product)
 
 
 def test_powerpoint() -> None:
-    found = pptx.Presentation(io.BytesIO(translated(".pptx", presentation())))
-    slide = found.slides[0]
+    result = pptx.Presentation(io.BytesIO(translated(".pptx", presentation())))
+    slide = result.slides[0]
     texts = [shape.text_frame.text for shape in slide.shapes if shape.has_text_frame]
     assert texts == ["THE TITLE", "FIRST\vLINE\nSOME BOLD TEXT"]
     runs = slide.placeholders[1].text_frame.paragraphs[1].runs
@@ -246,13 +246,13 @@ def open_document() -> bytes:
 
 
 def test_open_document() -> None:
-    found = odfdo.Document(io.BytesIO(translated(".odt", open_document())))
-    paragraphs = [one.serialize() for one in found.body.get_paragraphs()]
-    assert [one.text for one in found.body.headers] == ["MY HEADING"]
-    assert any('HELLO <text:span text:style-name="T1">BIG</text:span> WORLD' in one for one in paragraphs)
-    assert any("FIRST LINE<text:line-break/>NEXT <text:s/>WORDS" in one for one in paragraphs)
-    assert any("A CELL" in one for one in paragraphs)
-    assert any("WORDS<text:note" in one and "A FOOTNOTE" in one for one in paragraphs)
+    document = odfdo.Document(io.BytesIO(translated(".odt", open_document())))
+    paragraphs = [item.serialize() for item in document.body.get_paragraphs()]
+    assert [header.text for header in document.body.headers] == ["MY HEADING"]
+    assert any('HELLO <text:span text:style-name="T1">BIG</text:span> WORLD' in paragraph for paragraph in paragraphs)
+    assert any("FIRST LINE<text:line-break/>NEXT <text:s/>WORDS" in item for item in paragraphs)
+    assert any("A CELL" in item for item in paragraphs)
+    assert any("WORDS<text:note" in item and "A FOOTNOTE" in item for item in paragraphs)
 
 
 PAGE = """\
@@ -282,14 +282,14 @@ def book() -> bytes:
 
 
 def test_book() -> None:
-    found = translated(".epub", book())
-    page = part(found, "OEBPS/one.xhtml")
+    result = translated(".epub", book())
+    page = part(result, "OEBPS/one.xhtml")
     assert "<p>CALL ME <em>ISHMAEL</em>." in page
     assert "SOME YEARS&#160;AGO.</p><hr/><p>TOM &amp; I</p>" in page
     assert '<a id="n1"></a>' in page
     etree.fromstring(page.encode())
-    assert "<text>A &amp; B</text>" in part(found, "OEBPS/toc.ncx")
-    with zipfile.ZipFile(io.BytesIO(found)) as archive:
+    assert "<text>A &amp; B</text>" in part(result, "OEBPS/toc.ncx")
+    with zipfile.ZipFile(io.BytesIO(result)) as archive:
         assert archive.namelist() == names(book())
         assert archive.infolist()[0].compress_type == zipfile.ZIP_STORED
 

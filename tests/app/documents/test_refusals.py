@@ -41,11 +41,11 @@ def with_parts(data: bytes, **changed: str | bytes) -> bytes:
 
 def encrypted(data: bytes) -> bytes:
     """An archive whose first entry says that it is encrypted, in both of its headers."""
-    found = bytearray(data)
-    found[6] |= 1
-    directory = found.index(b"PK\x01\x02")
-    found[directory + 8] |= 1
-    return bytes(found)
+    result = bytearray(data)
+    result[6] |= 1
+    directory = result.index(b"PK\x01\x02")
+    result[directory + 8] |= 1
+    return bytes(result)
 
 
 def bomb() -> bytes:

@@ -17,7 +17,7 @@ def in_capitals(unit: Unit) -> str:
     while plan.pending:
         plan.settle([Hypothesis(list(request.source_ids[1:-1]), None, "stop") for request in plan.pending])
     weights = _TRANSLATOR.align(plan.attended)
-    return plan.complete({one.key: rows for one, rows in zip(plan.attended, weights, strict=True)}).text
+    return plan.complete({item.key: rows for item, rows in zip(plan.attended, weights, strict=True)}).text
 
 
 def read(suffix: str, data: bytes | str) -> DocumentFile:

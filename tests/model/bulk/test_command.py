@@ -24,9 +24,9 @@ def texts(tmp_path: Path) -> Path:
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """What the command says, which fails with one line."""
     assert main(["translate", *map(str, arguments)]) == 1
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("error: ") and said.err.count("\n") == 1
-    return said.err
+    output = capsys.readouterr()
+    assert output.out == "" and output.err.startswith("error: ") and output.err.count("\n") == 1
+    return output.err
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_options_that_do_not_fit_are_refused(
     arguments: list[str], reason: str, texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = {"FILE": str(texts), "OUT": str(tmp_path / "out")}
-    assert reason in refused(capsys, "--target", "de", *(named.get(one, one) for one in arguments))
+    assert reason in refused(capsys, "--target", "de", *(named.get(argument, argument) for argument in arguments))
     assert not (tmp_path / "out").exists()
 
 
@@ -84,7 +84,7 @@ def test_without_the_extra_the_command_says_how_to_install_it(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("resources", "wanted", "threads", "gpus", "found"),
+    ("resources", "expected", "threads", "gpus", "result"),
     [
         ({"CPU": 4}, 2, 1, 0, 2),
         ({"CPU": 18}, None, 4, 0, 4),
@@ -95,10 +95,10 @@ def test_without_the_extra_the_command_says_how_to_install_it(monkeypatch: pytes
     ],
 )
 def test_a_cluster_without_room_for_the_workers_is_refused(
-    resources: dict[str, float], wanted: int | None, threads: int, gpus: int, found: int | None
+    resources: dict[str, float], expected: int | None, threads: int, gpus: int, result: int | None
 ) -> None:
-    if found is None:
+    if result is None:
         with pytest.raises(ConfigError, match="There is room for"):
-            pipeline.pool_size(resources, wanted, threads, gpus)
+            pipeline.pool_size(resources, expected, threads, gpus)
     else:
-        assert pipeline.pool_size(resources, wanted, threads, gpus) == found
+        assert pipeline.pool_size(resources, expected, threads, gpus) == result

@@ -17,14 +17,14 @@ def write(folder: Path, *names: str) -> None:
 
 
 def names(*inputs: Path | str, out: Path) -> list[str]:
-    return [file.name for file in find_files([str(one) for one in inputs], out)]
+    return [file.name for file in find_files([str(input) for input in inputs], out)]
 
 
 def test_a_file_is_written_under_its_own_name(tmp_path: Path) -> None:
     write(tmp_path, "in/a.txt")
-    (found,) = find_files([str(tmp_path / "in" / "a.txt")], tmp_path / "out")
-    assert (found.name, found.type, found.num_bytes) == ("a.txt", "text", 7)
-    assert found.source == (tmp_path / "in" / "a.txt").resolve()
+    (files,) = find_files([str(tmp_path / "in" / "a.txt")], tmp_path / "out")
+    assert (files.name, files.type, files.num_bytes) == ("a.txt", "text", 7)
+    assert files.source == (tmp_path / "in" / "a.txt").resolve()
 
 
 def test_files_of_a_folder_keep_their_paths_and_what_programs_write_for_themselves_is_skipped(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_two_files_with_one_output_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("arguments", "reason"),
     [
         ("in/missing.txt", "There is no file or folder"),
         ("in/*.nothing", "No file fits the pattern"),
@@ -57,24 +57,24 @@ def test_two_files_with_one_output_are_refused(tmp_path: Path) -> None:
         ("in/notes.md", r"ending of .*notes\.md names no format; known are \.parquet.*--file-type"),
     ],
 )
-def test_what_is_not_there_is_named(tmp_path: Path, given: str, reason: str) -> None:
+def test_what_is_not_there_is_named(tmp_path: Path, arguments: str, reason: str) -> None:
     write(tmp_path, "in/notes.md")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=reason):
-        names(tmp_path / given, out=tmp_path / "out")
+        names(tmp_path / arguments, out=tmp_path / "out")
 
 
 def test_a_file_type_stands_above_endings(tmp_path: Path) -> None:
     write(tmp_path, "test.en")
-    (found,) = find_files([str(tmp_path / "test.en")], tmp_path / "out", "text")
-    assert found.type == "text"
+    (files,) = find_files([str(tmp_path / "test.en")], tmp_path / "out", "text")
+    assert files.type == "text"
 
 
-@pytest.mark.parametrize(("given", "out"), [("in", "in/new"), ("in", "in"), ("in/a.txt", "in")])
-def test_an_output_folder_among_the_inputs_is_refused(tmp_path: Path, given: str, out: str) -> None:
+@pytest.mark.parametrize(("arguments", "out"), [("in", "in/new"), ("in", "in"), ("in/a.txt", "in")])
+def test_an_output_folder_among_the_inputs_is_refused(tmp_path: Path, arguments: str, out: str) -> None:
     write(tmp_path, "in/a.txt")
     with pytest.raises(ConfigError, match="name another folder"):
-        names(tmp_path / given, out=tmp_path / out)
+        names(tmp_path / arguments, out=tmp_path / out)
 
 
 def test_an_output_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

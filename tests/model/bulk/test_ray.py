@@ -46,11 +46,11 @@ sys.exit(main(["translate", *sys.argv[1:]]))
 def until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> Any:
     """What a condition gives as soon as that is something."""
     end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < end, "it did not happen"
         assert process is None or process.poll() is None, "the process has ended"
         time.sleep(0.02)
-    return found
+    return result
 
 
 class Bulk:
@@ -70,7 +70,7 @@ class Bulk:
 
     def plain(self, lines: list[str]) -> list[str]:
         """The translations of the command without ``--ray``."""
-        found = subprocess.run(
+        process = subprocess.run(
             [*VERSO, *self._model, "--threads", "1"],
             cwd=ROOT,
             env=self._environment,
@@ -80,7 +80,7 @@ class Bulk:
             timeout=PATIENCE_S,
             check=True,
         )
-        return found.stdout.splitlines()
+        return process.stdout.splitlines()
 
     @contextmanager
     def running(
@@ -103,9 +103,9 @@ class Bulk:
     def run(self, *options: str, workers: int = 2) -> tuple[int, str]:
         """The exit code of a run, and what it says."""
         with self.running(*options, workers=workers) as process:
-            out, said = process.communicate(timeout=PATIENCE_S)
+            out, output = process.communicate(timeout=PATIENCE_S)
             assert out == ""
-            return process.returncode, said
+            return process.returncode, output
 
     def text(self, name: str) -> list[str]:
         return (self.out / name).read_text(encoding="utf-8").splitlines()
@@ -120,14 +120,14 @@ class Bulk:
 
 def actors(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The workers of a run, by the name that Ray gives them."""
-    found = []
+    results = []
     for child in psutil.Process(process.pid).children(recursive=True):
         try:
             if "RayWorker" in " ".join(child.cmdline()):
-                found.append(child)
+                results.append(child)
         except psutil.Error:
             pass  # it has ended in the meantime
-    return found
+    return results
 
 
 @pytest.fixture
@@ -161,17 +161,17 @@ def test_files_of_all_formats_are_translated_as_by_the_plain_command(bulk: Bulk)
         (bulk.source / f"small-{number:02}.jsonl").write_text(
             json.dumps({"body": lines[number], "n": number}) + "\n", encoding="utf-8"
         )
-    code, said = bulk.run("--column", "body", "--batch-size", "64")
-    assert code == 1, said
-    assert "cut.parquet cannot be read as Parquet" in said and "has no column 'body'" in said
-    assert "translated 43 files" in said and "sentences/s" in said and "tokens/s" in said
-    assert "\r" not in said  # no bar: standard error is no terminal
+    code, process = bulk.run("--column", "body", "--batch-size", "64")
+    assert code == 1, process
+    assert "cut.parquet cannot be read as Parquet" in process and "has no column 'body'" in process
+    assert "translated 43 files" in process and "sentences/s" in process and "tokens/s" in process
+    assert "\r" not in process  # no bar: standard error is no terminal
     assert bulk.text("lines.txt") == expected
-    found = pq.read_table(bulk.out / "deep" / "table.parquet")
-    assert found.column("translation").to_pylist() == [*expected[:399], None]
-    assert found.column("translation_error").to_pylist() == [None] * 400
+    actual = pq.read_table(bulk.out / "deep" / "table.parquet")
+    assert actual.column("translation").to_pylist() == [*expected[:399], None]
+    assert actual.column("translation_error").to_pylist() == [None] * 400
     before = pq.read_table(bulk.source / "deep" / "table.parquet")
-    assert found.drop_columns(["translation", "translation_error"]).equals(before, check_metadata=True)
+    assert actual.drop_columns(["translation", "translation_error"]).equals(before, check_metadata=True)
     assert pq.read_metadata(bulk.out / "deep" / "table.parquet").row_group(0).column(0).compression == "ZSTD"
     assert pq.read_table(bulk.out / "empty.parquet").num_rows == 0
     for number in range(40):
@@ -179,8 +179,8 @@ def test_files_of_all_formats_are_translated_as_by_the_plain_command(bulk: Bulk)
         assert row == {"body": lines[number], "n": number, "translation": expected[number]}
     (bulk.source / "cut.parquet").unlink()
     (bulk.source / "other.parquet").unlink()
-    code, said = bulk.run("--column", "body")
-    assert (code, said) == (0, "skipped 43 finished files with 1,140 rows\n")
+    code, process = bulk.run("--column", "body")
+    assert (code, process) == (0, "skipped 43 finished files with 1,140 rows\n")
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_doubles_nothing(bulk: Bulk) -> None:
@@ -189,8 +189,8 @@ def test_a_worker_that_is_killed_loses_nothing_and_doubles_nothing(bulk: Bulk) -
         until(lambda: bulk.written("lines.txt"), process)
         victim = actors(process)[0]
         victim.kill()
-        _, said = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, said
+        _, output = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, output
     assert bulk.text("lines.txt") == bulk.plain(lines)
 
 
@@ -198,15 +198,15 @@ def test_a_run_that_is_killed_leaves_no_process_and_the_next_one_goes_on(bulk: B
     first, second, third = (bulk.write_lines(name, 3000, seed) for name, seed in (("a", 1), ("b", 2), ("c", 3)))
     with bulk.running("--batch-size", "32") as process:
         until(lambda: bulk.written("b.txt"), process)
-        started = psutil.Process(process.pid).children(recursive=True)
-        assert started
+        launched = psutil.Process(process.pid).children(recursive=True)
+        assert launched
         process.kill()
         process.wait(PATIENCE_S)
-        until(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in started))
+        until(lambda: not any(item.is_running() and item.status() != psutil.STATUS_ZOMBIE for item in launched))
     assert (bulk.out / "a.txt").exists() and not (bulk.out / "c.txt").exists()
     before = (bulk.out / "a.txt").stat().st_mtime_ns
-    code, said = bulk.run("--batch-size", "32")
-    assert code == 0 and "1 are finished" in said and "skipped 1 finished files with 3,000 rows" in said
+    code, output = bulk.run("--batch-size", "32")
+    assert code == 0 and "1 are finished" in output and "skipped 1 finished files with 3,000 rows" in output
     assert (bulk.out / "a.txt").stat().st_mtime_ns == before
     for name, lines in (("a.txt", first), ("b.txt", second), ("c.txt", third)):
         assert bulk.text(name) == bulk.plain(lines)
@@ -217,9 +217,9 @@ def test_a_text_that_ends_every_worker_ends_the_run_instead_of_running_without_e
     bulk.write_lines("a", 300, seed=1)
     (bulk.source / "b.txt").write_text("red cat.\npoison\nold dog.\n", encoding="utf-8")
     with bulk.running("--batch-size", "64", workers=1, program=[sys.executable, "-c", POISONED]) as process:
-        said = process.communicate(timeout=PATIENCE_S)[1]
-    assert process.returncode == 1, said
-    assert "error: The workers cannot go on: " in said and "Finished files are kept" in said
+        output = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode == 1, output
+    assert "error: The workers cannot go on: " in output and "Finished files are kept" in output
     assert [path.name for path in bulk.out.iterdir() if path.is_file()] in ([], ["a.txt"])
     (bulk.source / "b.txt").unlink()
     assert bulk.run()[0] == 0 and len(bulk.text("a.txt")) == 300

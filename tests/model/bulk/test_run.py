@@ -84,12 +84,12 @@ def test_rows_that_cannot_be_translated_have_an_error_and_the_others_a_translati
     rows = [{"text": "a" * 101}, {"text": 7}, {"text": "b"}, {"text": ["x"]}]
     folder.write(a_jsonl="".join(json.dumps(row) + "\n" for row in rows) + '{"text": "\\ud83d!"}\n')
     outcome = folder.run()
-    found = [json.loads(line) for line in folder.text("a.jsonl").splitlines()]
-    assert [row["translation"] for row in found] == [None, None, "B", None, None]
-    assert "has 101 characters and --max-characters is 100" in found[0]["translation_error"]
-    assert "no text: 7" in found[1]["translation_error"]
-    assert "translation_error" not in found[2]
-    assert "surrogate" in found[4]["translation_error"]
+    results = [json.loads(line) for line in folder.text("a.jsonl").splitlines()]
+    assert [row["translation"] for row in results] == [None, None, "B", None, None]
+    assert "has 101 characters and --max-characters is 100" in results[0]["translation_error"]
+    assert "no text: 7" in results[1]["translation_error"]
+    assert "translation_error" not in results[2]
+    assert "surrogate" in results[4]["translation_error"]
     assert (outcome.exit_code, outcome.counts.rows, outcome.counts.errors) == (3, 5, 4)
 
 
@@ -133,12 +133,14 @@ def test_a_run_that_is_interrupted_leaves_complete_files_and_the_next_one_does_t
     assert [folder.text(name) for name in folder.outputs] == ["1\n2\n", "3\n4\n", "5\n6\n"]
 
 
-@pytest.mark.parametrize("left", [".b.txt.partial", ".verso/b.txt.json"])
-def test_what_a_killed_run_has_left_of_a_file_is_written_anew(folder: Folder, left: str) -> None:
+@pytest.mark.parametrize("remaining", [".b.txt.partial", ".verso/b.txt.json"])
+def test_what_a_killed_run_has_left_of_a_file_is_written_anew(folder: Folder, remaining: str) -> None:
     folder.write(a_txt="1\n", b_txt="2\n")
     folder.run()
     (folder.out / "b.txt").unlink()  # killed between the record and the name of the output
-    (folder.out / left).write_text((folder.out / ".verso" / "b.txt.json").read_text(encoding="utf-8"), encoding="utf-8")
+    (folder.out / remaining).write_text(
+        (folder.out / ".verso" / "b.txt.json").read_text(encoding="utf-8"), encoding="utf-8"
+    )
     assert folder.run().num_files == 1
     assert folder.outputs == ["a.txt", "b.txt"] and folder.text("b.txt") == "2\n"
 

@@ -27,13 +27,13 @@ def placed(*texts: str | None) -> list[PlacedRow]:
 
 
 def test_rows_come_back_in_order_with_what_was_counted(worker: Worker) -> None:
-    done = worker.translate(placed("red cat. old dog.", None, "", "tree."))
-    assert [row.translation for row in done] == ["rot Katze. alt Hund.", None, "", "Baum."]
-    assert [row.error for row in done] == [None] * 4
-    assert [row.num_sentences for row in done] == [2, 0, 0, 1]
-    assert [(row.file, row.row) for row in done] == [(3, index) for index in range(4)]
-    assert 0 < (done[0].confidence or 0) <= 1 and done[1].confidence is None
-    assert done[0].num_target_tokens > done[3].num_target_tokens > 0
+    translations = worker.translate(placed("red cat. old dog.", None, "", "tree."))
+    assert [row.translation for row in translations] == ["rot Katze. alt Hund.", None, "", "Baum."]
+    assert [row.error for row in translations] == [None] * 4
+    assert [row.num_sentences for row in translations] == [2, 0, 0, 1]
+    assert [(row.file, row.row) for row in translations] == [(3, index) for index in range(4)]
+    assert 0 < (translations[0].confidence or 0) <= 1 and translations[1].confidence is None
+    assert translations[0].num_target_tokens > translations[3].num_target_tokens > 0
 
 
 def test_the_error_of_one_text_does_not_fail_the_others(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,14 +45,14 @@ def test_the_error_of_one_text_does_not_fail_the_others(worker: Worker, monkeypa
         return translate(self, texts, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Translator, "translate", failing)
-    done = worker.translate(placed("cat.", "dog.", "tree."))
-    assert [row.translation for row in done] == ["Katze.", None, "Baum."]
-    assert [row.error for row in done] == [None, "RuntimeError: out of luck", None]
+    translations = worker.translate(placed("cat.", "dog.", "tree."))
+    assert [row.translation for row in translations] == ["Katze.", None, "Baum."]
+    assert [row.error for row in translations] == [None, "RuntimeError: out of luck", None]
 
 
 def test_rows_with_errors_and_ends_of_files_pass_through(worker: Worker) -> None:
-    done = worker.translate([PlacedRow(0, 0, None, "too long", None), PlacedRow(0, 1, None, None, "cut short")])
-    assert [(row.error, row.failure, row.translation) for row in done] == [
+    translations = worker.translate([PlacedRow(0, 0, None, "too long", None), PlacedRow(0, 1, None, None, "cut short")])
+    assert [(row.error, row.failure, row.translation) for row in translations] == [
         ("too long", None, None),
         (None, "cut short", None),
     ]

@@ -80,12 +80,12 @@ HARD_TEXTS = [
 def sentences(number: int, languages: Sequence[str] = tuple(_SYLLABLES), seed: int = 0) -> list[str]:
     """Random sentences that resemble languages."""
     rng = random.Random(seed)
-    made = []
+    outputs = []
     for _ in range(number):
         syllables = _SYLLABLES[rng.choice(languages)].split()
         words = ["".join(rng.choice(syllables) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(2, 9))]
-        made.append(" ".join(words).capitalize() + rng.choice(".?!"))
-    return made
+        outputs.append(" ".join(words).capitalize() + rng.choice(".?!"))
+    return outputs
 
 
 def random_sources(number: int, vocab_size: int, end_id: int, first_id: int = 4, seed: int = 0) -> list[list[int]]:

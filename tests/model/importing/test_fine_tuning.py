@@ -100,12 +100,12 @@ def test_an_imported_model_can_be_fine_tuned(folder: Path, tmp_path: Path) -> No
 
     run(settings(), folder, tmp_path / "parts", init_from=bundle, stop_after_steps=3)
     parts = load_checkpoint(run(settings(), folder, tmp_path / "parts"))
-    whole = load_checkpoint(trained)
-    for name, value in whole.weights.items():
+    checkpoint = load_checkpoint(trained)
+    for name, value in checkpoint.weights.items():
         torch.testing.assert_close(parts.weights[name], value, atol=1e-6, rtol=0)
 
     # The trained model is exported and served as before: with its own vocabulary and decoding policy.
-    export_bundle(whole, "float32", tmp_path / "tuned.pt", report=lambda line: None)
+    export_bundle(checkpoint, "float32", tmp_path / "tuned.pt", report=lambda line: None)
     before, after = Translator.load(bundle, "cpu"), Translator.load(tmp_path / "tuned.pt", "cpu")
     assert after.manifest.pairs == (("en", "de"),)
     assert after.manifest.tokenizer == before.manifest.tokenizer
@@ -117,7 +117,7 @@ def test_an_imported_model_can_be_fine_tuned(folder: Path, tmp_path: Path) -> No
 
     # A fine-tuned model can be fine-tuned again.
     again = run(replace(settings(), max_steps=1), folder, tmp_path / "again", init_from=trained)
-    assert load_checkpoint(again).files == whole.files
+    assert load_checkpoint(again).files == checkpoint.files
 
 
 def test_unsupported_training_of_an_imported_model_is_refused(folder: Path, tmp_path: Path) -> None:

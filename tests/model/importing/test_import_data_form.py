@@ -33,11 +33,11 @@ def test_both_forms_translate_alike(family: str, tmp_path: Path) -> None:
     scripted, data = tmp_path / "bundle.pt", tmp_path / "bundle.verso"
     import_checkpoint(tmp_path, scripted, "float32", report=lambda line: None)
     import_checkpoint(tmp_path, data, "float32", report=lambda line: None)
-    one, other = Translator.load(scripted), Translator.load(data)
-    source, target = one.manifest.directions.find(None, None)[0]
+    first, other = Translator.load(scripted), Translator.load(data)
+    source, target = first.manifest.directions.find(None, None)[0]
     texts = sentences(5, seed=3)
     options = TranslationOptions(decoding="beam", beam_size=2, max_new_tokens=10, return_scores=True)
-    assert one.translate(texts, options, source, target) == other.translate(texts, options, source, target)
+    assert first.translate(texts, options, source, target) == other.translate(texts, options, source, target)
     convert_bundle(scripted, tmp_path / "converted.verso")
     assert (tmp_path / "converted.verso").read_bytes() == data.read_bytes()
 

@@ -89,9 +89,9 @@ def test_logits_are_those_of_transformers(pair: Pair) -> None:
     target[:, 0] = pair.theirs.config.decoder_start_token_id
     with torch.inference_mode():
         expected = pair.theirs(input_ids=ids, attention_mask=mask, decoder_input_ids=target).logits
-        found = pair.ours.bundle.module.forward(ids, target)
+        actual = pair.ours.bundle.module.forward(ids, target)
     assert float(expected.std()) > 0.5
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
+    torch.testing.assert_close(actual, expected, atol=1e-4, rtol=0.0)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
@@ -119,7 +119,7 @@ def generate(pair: Pair, sources: list[list[int]], **options: Any) -> tuple[list
     count = options.get("num_return_sequences", 1)
     end = pair.theirs.config.eos_token_id
     with torch.inference_mode(), quiet():
-        found = pair.theirs.generate(
+        result = pair.theirs.generate(
             input_ids=ids,
             attention_mask=mask,
             do_sample=False,
@@ -132,43 +132,45 @@ def generate(pair: Pair, sources: list[list[int]], **options: Any) -> tuple[list
         )
     answers: list[list[int]] = []
     scores: list[float] = []
-    for row, sequence in enumerate(found.sequences.tolist()):
+    for row, sequence in enumerate(result.sequences.tolist()):
         tokens = sequence[1 + len(pair.forced) :]
         answers.append(tokens[: tokens.index(end)] if end in tokens else tokens)
-        if "sequences_scores" in found:
-            scores.append(float(found.sequences_scores[row]))
+        if "sequences_scores" in result:
+            scores.append(float(result.sequences_scores[row]))
     if not scores:  # greedy: the mean log-probability of the selected tokens, as the score of a beam of one
         renormalised = pair.theirs.generation_config.renormalize_logits
-        steps = torch.stack([step.log_softmax(-1) for step in (found.scores if renormalised else found.logits)], dim=1)
+        steps = torch.stack(
+            [step.log_softmax(-1) for step in (result.scores if renormalised else result.logits)], dim=1
+        )
         if pair.forced:
             steps[:, 0] = 0.0
         for row, tokens in enumerate(answers):
-            chosen = found.sequences[row, 1:].tolist()[: len(pair.forced) + len(tokens) + 1]
+            chosen = result.sequences[row, 1:].tolist()[: len(pair.forced) + len(tokens) + 1]
             total = sum(float(steps[row, index, token]) for index, token in enumerate(chosen))
             scores.append(total / len(chosen))
     indices = range(0, len(answers), count)
     return [answers[index : index + count] for index in indices], [scores[index : index + count] for index in indices]
 
 
-def compare(found: list[Hypothesis], expected: list[list[list[int]]], scores: list[list[float]]) -> tuple[int, int]:
+def compare(actual: list[Hypothesis], expected: list[list[list[int]]], scores: list[list[float]]) -> tuple[int, int]:
     """The number of hypotheses, and how many of them differ with scores equal within :data:`MARGIN`."""
     total, ties = 0, 0
-    for hypothesis, answers, their_scores in zip(found, expected, scores, strict=True):
+    for hypothesis, answers, their_scores in zip(actual, expected, scores, strict=True):
         ranked = [hypothesis, *hypothesis.alternatives]
         assert len(ranked) == len(answers)
         total += len(ranked)
-        for one, tokens, score in zip(ranked, answers, their_scores, strict=True):
-            assert one.score == pytest.approx(score, abs=MARGIN)
-            ties += one.token_ids != tokens  # another output with the same score, as the previous line checked
+        for item, tokens, score in zip(ranked, answers, their_scores, strict=True):
+            assert item.score == pytest.approx(score, abs=MARGIN)
+            ties += item.token_ids != tokens  # another output with the same score, as the previous line checked
     return total, ties
 
 
 @pytest.mark.parametrize("number", [FEW, pytest.param(NUM_SENTENCES, marks=pytest.mark.slow)])
 def test_greedy_answers_are_those_of_transformers(pair: Pair, number: int) -> None:
     options = TranslationOptions(decoding="greedy", max_new_tokens=MAX_NEW_TOKENS, return_scores=True)
-    found = pair.ours.translate_tokens(pair.sources[:number], options, pair.target)
+    actual = pair.ours.translate_tokens(pair.sources[:number], options, pair.target)
     expected, scores = generate(pair, pair.sources[:number], num_beams=1)
-    assert compare(found, expected, scores) == (number, 0)
+    assert compare(actual, expected, scores) == (number, 0)
 
 
 # Each value in turn with few sentences; all combinations with all sentences take minutes.
@@ -197,7 +199,7 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
         max_new_tokens=MAX_NEW_TOKENS,
         return_scores=True,
     )
-    found = pair.ours.translate_tokens(sources, options, pair.target)
+    actual = pair.ours.translate_tokens(sources, options, pair.target)
     expected, scores = generate(
         pair,
         sources,
@@ -206,11 +208,11 @@ def test_beams_n_best_and_scores_are_those_of_transformers(
         length_penalty=length_penalty,
         early_stopping=early_stopping,
     )
-    total, ties = compare(found, expected, scores)
+    total, ties = compare(actual, expected, scores)
     assert total == number * beam_size
     assert ties <= total // 200
     if length_penalty == 0.0:
-        lengths = {len(one.token_ids) for best in found for one in (best, *best.alternatives)}
+        lengths = {len(item.token_ids) for best in actual for item in (best, *best.alternatives)}
         assert len(lengths) > 3, "answers should differ in length"
 
 
@@ -219,6 +221,6 @@ def test_a_sentence_decoded_alone_gets_the_output_it_gets_in_a_batch(pair: Pair)
     batch = pair.ours.translate_tokens(pair.sources[:60], options, pair.target)
     for source, together in zip(pair.sources[:60], batch, strict=True):
         (alone,) = pair.ours.translate_tokens([source], options, pair.target)
-        for one, other in zip([alone, *alone.alternatives], [together, *together.alternatives], strict=True):
-            assert one.token_ids == other.token_ids
-            assert one.score == pytest.approx(other.score, abs=1e-4)
+        for first, other in zip([alone, *alone.alternatives], [together, *together.alternatives], strict=True):
+            assert first.token_ids == other.token_ids
+            assert first.score == pytest.approx(other.score, abs=1e-4)

@@ -18,7 +18,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from model.__main__ import main
@@ -30,53 +30,15 @@ from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from model.text.hf_tokenizers import restore_tokenizer
 from tests.archives import of_two_disks
-from tests.model.importing.checkpoints import make_m2m100, make_marian
+from tests.model.importing.folders import FAMILIES, Copy, edit, edit_tensors
 
 pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).resolve().parents[3]
 
-FAMILIES: dict[str, Callable[[Path], Any]] = {
-    "marian": make_marian,
-    "separate": lambda folder: make_marian(folder, separate=True),
-    "multilingual": lambda folder: make_marian(folder, multilingual=True),
-    "m2m100": make_m2m100,
-    "nllb": lambda folder: make_m2m100(folder, nllb=True),
-}
+
 PIECES = 165
 """Rows of the shared embedding of marian."""
-
-
-@pytest.fixture(scope="module")
-def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One valid folder of each family."""
-    folders = {name: tmp_path_factory.mktemp("original") / name for name in FAMILIES}
-    for name, make in FAMILIES.items():
-        make(folders[name])
-    return folders
-
-
-@pytest.fixture
-def copy(originals: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
-    """Copies one of them for a test to damage."""
-
-    def copy_of(name: str) -> Path:
-        return Path(shutil.copytree(originals[name], tmp_path / name))
-
-    return copy_of
-
-
-def edit(path: Path, **changes: Any) -> None:
-    """Change keys of a JSON file; ``...`` removes one."""
-    values = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in values.items() if value is not ...}))
-
-
-def edit_tensors(folder: Path, change: Callable[[dict[str, Tensor]], None]) -> None:
-    """Change the weights of a folder."""
-    tensors = load_file(folder / "model.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
 def as_pickle(folder: Path, **options: Any) -> Path:
@@ -102,7 +64,7 @@ def refused(folder: Path, *words: str, overrides: Overrides = Overrides()) -> st
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_undamaged_copy_is_imported(copy: Callable[[str], Path], family: str) -> None:
+def test_an_undamaged_copy_is_imported(copy: Copy, family: str) -> None:
     overrides = Overrides(pairs=(("en", "fr"),)) if family == "multilingual" else Overrides()
     folder = copy(family)
     import_checkpoint(folder, folder / "bundle.pt", "float32", overrides=overrides, report=lambda line: None)
@@ -132,19 +94,19 @@ def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
         ("nllb", "sentencepiece.bpe.model"),
     ],
 )
-def test_a_missing_file_is_named(copy: Callable[[str], Path], family: str, name: str) -> None:
+def test_a_missing_file_is_named(copy: Copy, family: str, name: str) -> None:
     folder = copy(family)
     (folder / name).unlink()
     refused(folder, f"{folder} has no {name}; download the whole checkpoint.")
 
 
-def test_missing_weights_are_named(copy: Callable[[str], Path]) -> None:
+def test_missing_weights_are_named(copy: Copy) -> None:
     folder = copy("marian")
     (folder / "model.safetensors").unlink()
     refused(folder, f"{folder} holds no weights", "model.safetensors", "pytorch_model.bin")
 
 
-def test_nllb_without_any_list_of_languages_is_refused(copy: Callable[[str], Path]) -> None:
+def test_nllb_without_any_list_of_languages_is_refused(copy: Copy) -> None:
     folder = copy("nllb")
     for name in ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"):
         (folder / name).unlink()
@@ -164,7 +126,7 @@ def test_nllb_without_any_list_of_languages_is_refused(copy: Callable[[str], Pat
     ],
     ids=["empty", "cut", "list", "null", "nested", "bytes"],
 )
-def test_a_damaged_json_file_is_named(copy: Callable[[str], Path], name: str, content: str | bytes, word: str) -> None:
+def test_a_damaged_json_file_is_named(copy: Copy, name: str, content: str | bytes, word: str) -> None:
     folder = copy("marian")
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     refused(folder, f"{folder / name} {word}", "download it again")
@@ -177,7 +139,7 @@ def test_a_damaged_json_file_is_named(copy: Callable[[str], Path], name: str, co
     ("kind", "words"),
     [("bart", '"bart"'), ("t5", '"t5"'), (..., "null"), (["marian"], '["marian"]'), (7, "model_type 7")],
 )
-def test_other_architectures_are_named(copy: Callable[[str], Path], kind: Any, words: str) -> None:
+def test_other_architectures_are_named(copy: Copy, kind: Any, words: str) -> None:
     folder = copy("marian")
     edit(folder / "config.json", model_type=kind)
     refused(folder, str(folder / "config.json"), words, '["MarianMTModel"]', "'marian'", "'m2m_100'")
@@ -196,7 +158,7 @@ def test_other_architectures_are_named(copy: Callable[[str], Path], kind: Any, w
         "max_position_embeddings",
     ],
 )
-def test_a_missing_or_invalid_number_is_named(copy: Callable[[str], Path], name: str) -> None:
+def test_a_missing_or_invalid_number_is_named(copy: Copy, name: str) -> None:
     folder = copy("marian")
     edit(folder / "config.json", **{name: ...})
     refused(folder, f"config.json has no {name}")
@@ -209,32 +171,23 @@ def test_a_missing_or_invalid_number_is_named(copy: Callable[[str], Path], name:
     ("changes", "words"),
     [
         ({"encoder_attention_heads": 5}, ("num_heads is 5", "d_model 32")),
-        ({"decoder_attention_heads": 3}, ("decoder_num_heads is 3", "d_model 32")),
         ({"encoder_attention_heads": 0}, ("num_heads is 0", "at least 1")),
         ({"activation_function": "gelu_new"}, ('activation_function "gelu_new"', "gelu, relu, silu, swish")),
-        ({"activation_function": ["relu"]}, ('activation_function ["relu"]', "gelu, relu")),
-        ({"activation_function": None}, ("activation_function null", "gelu, relu")),
         ({"dropout": "much"}, ('dropout "much"', "must be a number")),
-        ({"dropout": float("nan")}, ("dropout NaN", "must be a number")),
         ({"dropout": 2}, ("dropout is 2", "below 1")),
         ({"scale_embedding": "false"}, ('scale_embedding "false"', "true or false")),
-        ({"d_model": -32}, ("d_model is -32", "at least 1")),
         ({"d_model": 10**12}, ("d_model is 1000000000000", "(165, 32)")),
         ({"encoder_layers": 10**9}, ("encoder_layers 1000000000", "those of 2")),
-        ({"decoder_layers": 1}, ("decoder_layers 1", "those of 2")),
         ({"decoder_layers": 0}, ("decoder_layers is 0", "at least 1")),
         ({"encoder_ffn_dim": 10**12}, ("encoder_ffn_dim is 1000000000000", "(64, 32)")),
         ({"decoder_ffn_dim": 128}, ("decoder_ffn_dim is 128", "(64, 32)")),
         ({"max_position_embeddings": 10**9}, ("max_position_embeddings 1000000000", "at most 65536")),
-        ({"max_position_embeddings": -1}, ("max_positions is -1", "at least 1")),
-        ({"vocab_size": 10**400}, ("vocab_size is 1000", "165 rows")),
         ({"vocab_size": 166}, ("vocab_size is 166", "165 rows")),
-        ({"vocab_size": "165"}, ('vocab_size "165"', "whole number")),
     ],
     ids=str,
 )
 def test_numbers_of_an_impossible_or_different_model_are_named(
-    copy: Callable[[str], Path], changes: dict[str, Any], words: tuple[str, ...]
+    copy: Copy, changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     folder = copy("marian")
     edit(folder / "config.json", **changes)
@@ -245,24 +198,16 @@ def test_numbers_of_an_impossible_or_different_model_are_named(
 
 
 @pytest.mark.parametrize("size", [0, 7, 100, 100_000])
-def test_a_truncated_safetensors_file_is_named(copy: Callable[[str], Path], size: int) -> None:
+def test_a_truncated_safetensors_file_is_named(copy: Copy, size: int) -> None:
     folder = copy("marian")
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
     refused(folder, f"{path} is damaged", "download it again")
 
 
-def test_random_bytes_are_refused_as_safetensors(copy: Callable[[str], Path]) -> None:
-    folder = copy("marian")
-    (folder / "model.safetensors").write_bytes(b"<!DOCTYPE html>" * 1000)
-    refused(folder, "model.safetensors is damaged", "download it again")
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
-def test_a_truncated_pickle_is_reported_as_damaged_not_as_unsafe(
-    copy: Callable[[str], Path], zipped: bool, share: float
-) -> None:
+def test_a_truncated_pickle_is_reported_as_damaged_not_as_unsafe(copy: Copy, zipped: bool, share: float) -> None:
     folder = copy("marian")
     path = as_pickle(folder, _use_new_zipfile_serialization=zipped)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
@@ -270,14 +215,7 @@ def test_a_truncated_pickle_is_reported_as_damaged_not_as_unsafe(
     assert "its author" not in message
 
 
-def test_random_bytes_are_refused_as_a_pickle(copy: Callable[[str], Path]) -> None:
-    folder = copy("marian")
-    path = as_pickle(folder)
-    path.write_bytes(b"<!DOCTYPE html>" * 1000)
-    refused(folder, f"{path} is damaged", "ownload it again")
-
-
-def test_weights_that_only_torch_takes_for_an_archive_are_imported(copy: Callable[[str], Path]) -> None:
+def test_weights_that_only_torch_takes_for_an_archive_are_imported(copy: Copy) -> None:
     folder = copy("marian")
     path = as_pickle(folder)
     path.write_bytes(of_two_disks(path.read_bytes()))
@@ -316,7 +254,7 @@ PICKLES = [write_zip, write_legacy, write_plain, write_plain_of_today]
 @pytest.mark.parametrize("write", PICKLES)
 @pytest.mark.parametrize("hidden", [False, True], ids=["alone", "among tensors"])
 def test_code_in_a_pickle_is_refused_and_not_executed(
-    copy: Callable[[str], Path], tmp_path: Path, write: Callable[[object, Path], None], hidden: bool
+    copy: Copy, tmp_path: Path, write: Callable[[object, Path], None], hidden: bool
 ) -> None:
     folder = copy("marian")
     mark = tmp_path / "mark"
@@ -344,15 +282,14 @@ def test_code_in_a_pickle_is_refused_and_not_executed(
         ({"model.shared.weight": "zeros"}, "holds a str under 'model.shared.weight'"),
         ({"state_dict": {"model.shared.weight": torch.zeros(2)}}, "holds a dict under 'state_dict'"),
         ({"model.shared.weight": torch.zeros(2), "epoch": 3}, "holds a int under 'epoch'"),
-        ({1: torch.zeros(2)}, "under '1'"),
         ({"model.shared.weight": torch.zeros(2, 2).to_sparse()}, "torch.sparse_coo under 'model.shared.weight'"),
         ({"model.shared.weight": torch.zeros(2, 2, device="meta")}, "under 'model.shared.weight'"),
     ],
-    ids=["list", "tensor", "empty", "strings", "nested", "training state", "numbered", "sparse", "meta"],
+    ids=["list", "tensor", "empty", "strings", "nested", "training state", "sparse", "meta"],
 )
 @pytest.mark.parametrize("write", [write_zip, write_legacy])
 def test_a_pickle_of_something_else_is_refused(
-    copy: Callable[[str], Path], write: Callable[[object, Path], None], content: object, words: str
+    copy: Copy, write: Callable[[object, Path], None], content: object, words: str
 ) -> None:
     folder = copy("marian")
     (folder / "model.safetensors").unlink()
@@ -368,10 +305,7 @@ def test_a_pickle_of_something_else_is_refused(
         ({"weight_map": {"a": "../elsewhere.safetensors"}}, "has no ../elsewhere.safetensors"),
         ({"weight_map": {"a": "../../../../../../../../etc/passwd"}}, "has no ../../"),
         ({"weight_map": {"a": "/etc/passwd"}}, "has no /etc/passwd"),
-        ({"weight_map": {"a": ".."}}, "has no .."),
-        ({"weight_map": {"a": "."}}, "has no ."),
         ({"weight_map": {"a": ""}}, "has no"),
-        ({"weight_map": {"a": ["model.safetensors"]}}, "has no ["),
         ({"weight_map": {"a": "a\u0000b"}}, "has no"),
         ({"weight_map": {}}, "has no weight_map"),
         ({"weight_map": ["a"]}, "has no weight_map"),
@@ -379,9 +313,7 @@ def test_a_pickle_of_something_else_is_refused(
     ],
     ids=str,
 )
-def test_an_index_names_only_files_of_its_folder(
-    copy: Callable[[str], Path], name: str, index: dict[str, Any], words: str
-) -> None:
+def test_an_index_names_only_files_of_its_folder(copy: Copy, name: str, index: dict[str, Any], words: str) -> None:
     folder = copy("marian")
     shutil.move(folder / "model.safetensors", folder.parent / "elsewhere.safetensors")
     (folder / f"{name}.index.json").write_text(json.dumps(index))
@@ -396,21 +328,18 @@ def test_an_index_names_only_files_of_its_folder(
     [
         "model.shared.weight",
         "model.encoder.layers.0.self_attn.k_proj.weight",
-        "model.encoder.layers.1.fc1.bias",
-        "model.decoder.layers.0.fc1.weight",
-        "model.decoder.layers.1.encoder_attn.out_proj.bias",
         "model.decoder.layers.1.final_layer_norm.weight",
         "model.decoder.layer_norm.bias",
     ],
 )
 @pytest.mark.parametrize("cut", [False, True], ids=["missing", "a row short"])
-def test_a_missing_or_truncated_tensor_is_named(copy: Callable[[str], Path], name: str, cut: bool) -> None:
+def test_a_missing_or_truncated_tensor_is_named(copy: Copy, name: str, cut: bool) -> None:
     folder = copy("m2m100" if name.startswith("model.decoder.layer_norm") else "marian")
 
     def change(tensors: dict[str, Tensor]) -> None:
-        whole = tensors.pop(name)
+        complete = tensors.pop(name)
         if cut:
-            tensors[name] = whole[:-1].clone()
+            tensors[name] = complete[:-1].clone()
 
     edit_tensors(folder, change)
     if cut and name == "model.shared.weight":
@@ -426,18 +355,15 @@ def test_a_missing_or_truncated_tensor_is_named(copy: Callable[[str], Path], nam
     [
         ("model.decoder.layers.0.fc2.weight", lambda x: x.T.contiguous(), ("(64, 32)", "(32, 64)")),
         ("model.encoder.layers.0.fc1.weight", lambda x: x.T.contiguous(), ("(32, 64)", "encoder_ffn_dim is 64")),
-        ("model.encoder.layers.0.fc1.weight", lambda x: x.sum().clone(), ("()", "encoder_ffn_dim is 64")),
         ("model.encoder.layers.0.self_attn.q_proj.weight", lambda x: x[0].clone(), ("(32,)", "(32, 32)")),
-        ("model.encoder.layers.0.fc1.bias", lambda x: x[None].clone(), ("(1, 64)", "(64,)")),
         ("model.shared.weight", lambda x: x.T.contiguous(), ("(32, 165)", "165 pieces", "32 rows")),
         ("model.shared.weight", lambda x: x[:, :16].clone(), ("(165, 16)", "d_model is 32")),
         ("model.shared.weight", lambda x: x.flatten().clone(), ("(5280,)", "rows and columns")),
-        ("model.shared.weight", lambda x: x.sum().clone(), ("()", "rows and columns")),
         ("final_logits_bias", lambda x: x[:, 1:].clone(), ("(1, 164)", "(165,)")),
     ],
 )
 def test_a_tensor_of_another_shape_is_named(
-    copy: Callable[[str], Path], name: str, change: Callable[[Tensor], Tensor], words: tuple[str, ...]
+    copy: Copy, name: str, change: Callable[[Tensor], Tensor], words: tuple[str, ...]
 ) -> None:
     folder = copy("marian")
     edit_tensors(folder, lambda tensors: tensors.update({name: change(tensors[name])}))
@@ -447,7 +373,7 @@ def test_a_tensor_of_another_shape_is_named(
 @pytest.mark.parametrize(
     "name", ["model.encoder.layernorm_embedding.weight", "model.encoder.layers.0.self_attn.relative.weight", "extra"]
 )
-def test_a_surplus_tensor_is_named(copy: Callable[[str], Path], name: str) -> None:
+def test_a_surplus_tensor_is_named(copy: Copy, name: str) -> None:
     folder = copy("marian")
     edit_tensors(folder, lambda tensors: tensors.update({name: torch.ones(32)}))
     refused(folder, f"1 tensors its architecture has no place for, such as {name}")
@@ -455,7 +381,7 @@ def test_a_surplus_tensor_is_named(copy: Callable[[str], Path], name: str) -> No
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.bool, torch.complex64])
 @pytest.mark.parametrize("name", ["model.shared.weight", "model.encoder.layers.0.fc1.weight", "final_logits_bias"])
-def test_weights_of_an_unsupported_dtype_are_named(copy: Callable[[str], Path], name: str, dtype: torch.dtype) -> None:
+def test_weights_of_an_unsupported_dtype_are_named(copy: Copy, name: str, dtype: torch.dtype) -> None:
     folder = copy("marian")
     edit_tensors(folder, lambda tensors: tensors.update({name: tensors[name].to(dtype)}))
     refused(folder, f"Tensor {name} holds {dtype}", "floating point")
@@ -468,11 +394,10 @@ def test_weights_of_an_unsupported_dtype_are_named(copy: Callable[[str], Path], 
         "model.shared.weight",
         "final_logits_bias",
         "model.encoder.layers.1.self_attn.v_proj.weight",
-        "model.decoder.layers.0.encoder_attn_layer_norm.bias",
         "model.encoder.embed_positions.weight",
     ],
 )
-def test_numbers_that_are_not_finite_are_refused(copy: Callable[[str], Path], name: str, number: float) -> None:
+def test_numbers_that_are_not_finite_are_refused(copy: Copy, name: str, number: float) -> None:
     folder = copy("marian")
 
     def change(tensors: dict[str, Tensor]) -> None:
@@ -482,7 +407,7 @@ def test_numbers_that_are_not_finite_are_refused(copy: Callable[[str], Path], na
     refused(folder, f"Tensor {name} holds NaN or infinity", "damaged or diverged")
 
 
-def test_numbers_too_large_for_float32_are_refused(copy: Callable[[str], Path]) -> None:
+def test_numbers_too_large_for_float32_are_refused(copy: Copy) -> None:
     folder = copy("marian")
     name = "model.decoder.layers.0.fc1.bias"
     edit_tensors(folder, lambda tensors: tensors.update({name: torch.full((64,), 1e300, dtype=torch.float64)}))
@@ -490,18 +415,11 @@ def test_numbers_too_large_for_float32_are_refused(copy: Callable[[str], Path]) 
 
 
 @pytest.mark.parametrize("shape", [(399, 32), (400, 31), (12_800,)])
-def test_a_position_table_that_is_too_small_is_named(copy: Callable[[str], Path], shape: tuple[int, ...]) -> None:
+def test_a_position_table_that_is_too_small_is_named(copy: Copy, shape: tuple[int, ...]) -> None:
     folder = copy("marian")
     name = "model.decoder.embed_positions.weight"
     edit_tensors(folder, lambda tensors: tensors.update({name: torch.zeros(shape)}))
     refused(folder, f"Tensor {name} has shape {shape}; config.json makes it (400, 32)")
-
-
-def test_a_position_table_of_integers_is_refused(copy: Callable[[str], Path]) -> None:
-    folder = copy("marian")
-    name = "model.encoder.embed_positions.weight"
-    edit_tensors(folder, lambda tensors: tensors.update({name: torch.zeros(400, 32, dtype=torch.int64)}))
-    refused(folder, f"Tensor {name} holds torch.int64")
 
 
 # --- vocabulary
@@ -517,7 +435,7 @@ def test_a_position_table_of_integers_is_refused(copy: Callable[[str], Path]) ->
 )
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
-    copy: Callable[[str], Path], family: str, name: str, words: tuple[str, ...], change: int
+    copy: Copy, family: str, name: str, words: tuple[str, ...], change: int
 ) -> None:
     folder = copy(family)
     vocabulary = json.loads((folder / name).read_text())
@@ -531,22 +449,22 @@ def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
 
 
 @pytest.mark.parametrize("family", ["m2m100", "nllb"])
-def test_tokens_without_a_row_are_refused(copy: Callable[[str], Path], family: str) -> None:
+def test_tokens_without_a_row_are_refused(copy: Copy, family: str) -> None:
     folder = copy(family)
     rows = json.loads((folder / "config.json").read_text())["vocab_size"]
-    kept = rows - 9  # m2m100 has eight unused rows
+    stored = rows - 9  # m2m100 has eight unused rows
 
     edit_tensors(
         folder,
-        lambda tensors: tensors.update({name: x[:kept].clone() for name, x in tensors.items() if x.size(0) == rows}),
+        lambda tensors: tensors.update({name: x[:stored].clone() for name, x in tensors.items() if x.size(0) == rows}),
     )
-    edit(folder / "config.json", vocab_size=kept)
-    refused(folder, f"has {kept}", "the language tokens", "different checkpoints")
+    edit(folder / "config.json", vocab_size=stored)
+    refused(folder, f"has {stored}", "the language tokens", "different checkpoints")
 
 
 @pytest.mark.parametrize("piece", ["</s>", "<unk>", "<pad>"])
 @pytest.mark.parametrize("family", ["marian", "separate", "m2m100"])
-def test_a_missing_special_token_is_named(copy: Callable[[str], Path], family: str, piece: str) -> None:
+def test_a_missing_special_token_is_named(copy: Copy, family: str, piece: str) -> None:
     folder = copy(family)
     name = "target_vocab.json" if family == "separate" else "vocab.json"
     text = (folder / name).read_text()
@@ -555,7 +473,7 @@ def test_a_missing_special_token_is_named(copy: Callable[[str], Path], family: s
 
 
 @pytest.mark.parametrize("entry", [["</s>"], 5, {"text": "</s>"}, True], ids=str)
-def test_a_special_token_that_is_not_text_is_named(copy: Callable[[str], Path], entry: Any) -> None:
+def test_a_special_token_that_is_not_text_is_named(copy: Copy, entry: Any) -> None:
     folder = copy("marian")
     edit(folder / "tokenizer_config.json", eos_token=entry)
     refused(folder, f"eos_token {json.dumps(entry)}", "must be a token's text")
@@ -567,23 +485,19 @@ def test_a_special_token_that_is_not_text_is_named(copy: Callable[[str], Path], 
     [
         ("-1", ("the id -1", "whole numbers")),
         ("7.0", ("the id 7.0", "whole numbers")),
-        ('"7"', ('the id "7"', "whole numbers")),
         ("null", ("the id null", "whole numbers")),
-        ("true", ("the id true", "whole numbers")),
         ("8", ("id 8", "and to", "its own")),
         ("100000", ("no piece for id 7", "100000", "cut short")),
     ],
 )
-def test_an_impossible_token_id_is_named(
-    copy: Callable[[str], Path], family: str, token_id: str, words: tuple[str, ...]
-) -> None:
+def test_an_impossible_token_id_is_named(copy: Copy, family: str, token_id: str, words: tuple[str, ...]) -> None:
     folder = copy(family)
     text = (folder / "vocab.json").read_text()
     (folder / "vocab.json").write_text(re.sub(r": 7\b", f": {token_id}", text, count=1))
     refused(folder, str(folder / "vocab.json"), *words)
 
 
-def test_a_gap_in_the_token_ids_is_named(copy: Callable[[str], Path]) -> None:
+def test_a_gap_in_the_token_ids_is_named(copy: Copy) -> None:
     folder = copy("marian")
     piece = next(piece for piece, token_id in json.loads((folder / "vocab.json").read_text()).items() if token_id == 9)
     edit(folder / "vocab.json", **{piece: ...})
@@ -600,12 +514,10 @@ def test_a_gap_in_the_token_ids_is_named(copy: Callable[[str], Path]) -> None:
     ],
 )
 @pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n", None], ids=str)
-def test_a_damaged_sentencepiece_model_is_named(
-    copy: Callable[[str], Path], family: str, name: str, content: bytes | None
-) -> None:
+def test_a_damaged_sentencepiece_model_is_named(copy: Copy, family: str, name: str, content: bytes | None) -> None:
     folder = copy(family)
-    whole = (folder / name).read_bytes()
-    (folder / name).write_bytes(whole[: len(whole) // 2] if content is None else content)
+    complete = (folder / name).read_bytes()
+    (folder / name).write_bytes(complete[: len(complete) // 2] if content is None else content)
     refused(folder, f"{name} is damaged: it is no SentencePiece model; download it again.")
 
 
@@ -613,19 +525,15 @@ def test_a_damaged_sentencepiece_model_is_named(
     ("tokens", "words"),
     [
         ({"5": {"content": "eng_Latn"}}, ("eng_Latn", "id 5", "sentencepiece.bpe.model")),
-        ({"900": {"content": "eng_Latn"}}, ("need 901 rows",)),
         ({"-900": {"content": "eng_Latn"}}, ('"eng_Latn"', '"-900"', "whole number")),
         ({"9x": {"content": "eng_Latn"}}, ('"eng_Latn"', '"9x"')),
         ({"200": {"text": "eng_Latn"}}, ("null", "200")),
-        ({"200": 7}, ("null", "200")),
         ({"200": "eng_Latn", "0200": "deu_Latn"}, ("one id to several added tokens",)),
         ({}, ("names no language tokens", "special_tokens_map.json")),
     ],
     ids=str,
 )
-def test_invalid_language_tokens_of_nllb_are_named(
-    copy: Callable[[str], Path], tokens: dict[str, Any], words: tuple[str, ...]
-) -> None:
+def test_invalid_language_tokens_of_nllb_are_named(copy: Copy, tokens: dict[str, Any], words: tuple[str, ...]) -> None:
     folder = copy("nllb")
     (folder / "special_tokens_map.json").unlink()
     edit(folder / "tokenizer_config.json", added_tokens_decoder=tokens, additional_special_tokens=None)
@@ -640,35 +548,23 @@ def test_invalid_language_tokens_of_nllb_are_named(
     ("changes", "words"),
     [
         ({"eos_token_id": [0, 5]}, ("eos_token_id [0, 5]", "one token's id")),
-        ({"eos_token_id": "0"}, ('eos_token_id "0"', "one token's id")),
         ({"eos_token_id": 5}, ("eos_token_id 5", "end token is 0")),
-        ({"eos_token_id": [5]}, ("eos_token_id 5", "end token is 0")),
         ({"forced_eos_token_id": 5}, ("forced_eos_token_id 5", "end token is 0")),
-        ({"forced_eos_token_id": [0, 5]}, ("forced_eos_token_id [0, 5]", "one token's id")),
         ({"decoder_start_token_id": 165}, ("decoder_start_token_id 165", "0 to 164")),
-        ({"decoder_start_token_id": -1}, ("decoder_start_token_id -1", "0 to 164")),
-        ({"decoder_start_token_id": True}, ("decoder_start_token_id true", "0 to 164")),
         ({"bad_words_ids": [[165]]}, ("bad_words_ids 165", "0 to 164")),
-        ({"bad_words_ids": [[-1]]}, ("bad_words_ids -1", "0 to 164")),
         ({"bad_words_ids": [["<pad>"]]}, ('bad_words_ids "<pad>"', "0 to 164")),
         ({"bad_words_ids": [164]}, ("bad_words_ids [164]", "list of lists")),
-        ({"bad_words_ids": 164}, ("bad_words_ids 164", "must be a list")),
         ({"suppress_tokens": [10**30]}, ("suppress_tokens 1000", "0 to 164")),
-        ({"suppress_tokens": 5}, ("suppress_tokens 5", "must be a list")),
-        ({"length_penalty": "1"}, ('length_penalty "1"', "must be a number")),
-        ({"length_penalty": 10**400}, ("length_penalty 1000", "must be a number")),
         ({"length_penalty": -1.0}, ("length_penalty -1.0", "0 to 10")),
         ({"length_penalty": float("inf")}, ("length_penalty Infinity", "must be a number")),
         ({"num_beams": 0}, ("num_beams 0", "1 to 64")),
-        ({"num_beams": "4"}, ('num_beams "4"', "whole number")),
-        ({"num_beams": 10**30}, ("num_beams 1000", "1 to 64")),
         ({"early_stopping": "always"}, ('early_stopping "always"', "true or false")),
         ({"renormalize_logits": 1}, ("renormalize_logits 1", "true or false")),
     ],
     ids=str,
 )
 def test_invalid_decoding_rules_are_named(
-    copy: Callable[[str], Path], file: str, changes: dict[str, Any], words: tuple[str, ...]
+    copy: Copy, file: str, changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     folder = copy("marian")
     if file == "config.json":
@@ -683,14 +579,13 @@ def test_invalid_decoding_rules_are_named(
     [
         ({"eos_token_id": 0}, ("eos_token_id", "0", "2")),
         ({"pad_token_id": 0}, ("pad_token_id 0", "at 1")),
-        ({"pad_token_id": -5}, ("pad_token_id -5", "at 1")),
         ({"eos_token_id": [2, 3]}, ("eos_token_id [2, 3]",)),
         ({"decoder_start_token_id": 10**6}, ("decoder_start_token_id 1000000", "one token's id")),
     ],
     ids=str,
 )
 def test_special_tokens_that_contradict_the_vocabulary_are_refused(
-    copy: Callable[[str], Path], family: str, changes: dict[str, Any], words: tuple[str, ...]
+    copy: Copy, family: str, changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     folder = copy(family)
     (folder / "generation_config.json").unlink()
@@ -702,20 +597,20 @@ def test_special_tokens_that_contradict_the_vocabulary_are_refused(
 
 
 @pytest.mark.parametrize("source", ["roa", "mul", "ROMANCE", "fi_nb_no", "", ..., ["en"], None])
-def test_languages_that_are_not_in_the_folder_must_be_named(copy: Callable[[str], Path], source: Any) -> None:
+def test_languages_that_are_not_in_the_folder_must_be_named(copy: Copy, source: Any) -> None:
     folder = copy("marian")
     edit(folder / "tokenizer_config.json", source_lang=source)
-    found = "null" if source is ... else json.dumps(source)
-    refused(folder, f"source_lang {found} and target_lang", "--pair fr-en")
+    result = "null" if source is ... else json.dumps(source)
+    refused(folder, f"source_lang {result} and target_lang", "--pair fr-en")
 
 
-def test_a_target_that_is_a_group_must_be_named(copy: Callable[[str], Path]) -> None:
+def test_a_target_that_is_a_group_must_be_named(copy: Copy) -> None:
     folder = copy("marian")
     edit(folder / "tokenizer_config.json", target_lang="gmq")
     refused(folder, 'target_lang "gmq"', "--pair")
 
 
-def test_a_model_that_translates_to_its_own_language_alone_is_refused(copy: Callable[[str], Path]) -> None:
+def test_a_model_that_translates_to_its_own_language_alone_is_refused(copy: Copy) -> None:
     folder = copy("marian")
     edit(folder / "tokenizer_config.json", target_lang="eng")
     refused(folder, "source_lang en", "--pair")
@@ -739,7 +634,7 @@ def test_a_model_that_translates_to_its_own_language_alone_is_refused(copy: Call
     ],
 )
 def test_languages_the_model_cannot_serve_are_named(
-    copy: Callable[[str], Path], family: str, overrides: Overrides, words: tuple[str, ...]
+    copy: Copy, family: str, overrides: Overrides, words: tuple[str, ...]
 ) -> None:
     refused(copy(family), *words, overrides=overrides)
 
@@ -761,7 +656,7 @@ def fails(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 @pytest.mark.parametrize("damage", ["config.json", "source.spm", "model.safetensors", "vocab.json"])
 def test_a_refusal_is_one_line_and_keeps_an_existing_bundle(
-    copy: Callable[[str], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
+    copy: Copy, tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
 ) -> None:
     folder = copy("marian")
     (folder / damage).write_bytes(b"damaged")
@@ -774,23 +669,10 @@ def test_a_refusal_is_one_line_and_keeps_an_existing_bundle(
 
 
 @pytest.mark.parametrize("pair", ["en", "en-", "-de", "en-de-fr", "", "-", "en:", ":", "en:de:fr", "en--de"])
-def test_a_malformed_pair_is_refused(copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str], pair: str) -> None:
+def test_a_malformed_pair_is_refused(copy: Copy, capfd: pytest.CaptureFixture[str], pair: str) -> None:
     folder = copy("marian")
     line = fails(capfd, folder, "--out", folder / "bundle.pt", f"--pair={pair}")
     assert f"--pair is {pair!r}; it must be two codes, like en-de" in line
-
-
-@pytest.mark.parametrize("pair", ["en-eng", "EN:en"])
-def test_a_pair_of_one_language_is_refused(
-    copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str], pair: str
-) -> None:
-    folder = copy("marian")
-    assert "en to en" in fails(capfd, folder, "--out", folder / "bundle.pt", "--pair", pair)
-
-
-def test_one_language_alone_is_refused(copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
-    folder = copy("m2m100")
-    assert "en alone" in fails(capfd, folder, "--out", folder / "bundle.pt", "--languages", "eng_Latn,")
 
 
 # --- the disk
@@ -802,7 +684,7 @@ def full(*_: Any, **__: Any) -> None:
 
 @pytest.mark.parametrize("write", ["torch.jit.save", "shutil.copyfileobj", "os.replace", "tempfile.mkdtemp"])
 def test_a_full_disk_is_reported_and_leaves_no_file(
-    copy: Callable[[str], Path],
+    copy: Copy,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -820,7 +702,7 @@ def test_a_full_disk_is_reported_and_leaves_no_file(
     assert out.read_bytes() == b"an older bundle"
 
 
-def test_a_real_file_size_limit_is_reported_in_one_line(copy: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_real_file_size_limit_is_reported_in_one_line(copy: Copy, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     folder = copy("marian")
     out = tmp_path / "out" / "bundle.pt"
@@ -829,7 +711,7 @@ def test_a_real_file_size_limit_is_reported_in_one_line(copy: Callable[[str], Pa
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "model", "import", folder, "--out", out, "--precision", "float32"],
         cwd=ROOT,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
@@ -839,27 +721,25 @@ def test_a_real_file_size_limit_is_reported_in_one_line(copy: Callable[[str], Pa
         timeout=120,
         check=False,
     )
-    assert done.returncode == 1, done.stderr
-    assert f"error: The bundle {out} could not be written: " in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 1, process.stderr
+    assert f"error: The bundle {out} could not be written: " in process.stderr.splitlines()[-1]
+    assert "Traceback" not in process.stderr
     assert list(out.parent.iterdir()) == []
 
 
-def test_a_folder_as_the_bundle_path_is_refused(copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_as_the_bundle_path_is_refused(copy: Copy, capfd: pytest.CaptureFixture[str]) -> None:
     folder = copy("marian")
     assert f"{folder} is a folder; --out names" in fails(capfd, folder, "--out", folder)
 
 
-def test_a_file_as_the_folder_of_the_bundle_is_refused(
-    copy: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_as_the_folder_of_the_bundle_is_refused(copy: Copy, capfd: pytest.CaptureFixture[str]) -> None:
     folder = copy("marian")
     out = folder / "config.json" / "bundle.pt"
     assert f"{out} cannot be written: {out.parent}" in fails(capfd, folder, "--out", out)
 
 
 def test_a_folder_that_is_not_writable_is_named_before_anything_is_read(
-    copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = copy("marian")
     (folder / "config.json").unlink()
@@ -917,22 +797,22 @@ READ = {
 @pytest.mark.parametrize("family", ["marian", "m2m100", "nllb"])
 @pytest.mark.parametrize("name", READ)
 def test_for_any_value_of_a_key_the_import_succeeds_or_is_refused_with_a_reason(
-    copy: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, family: str, name: str
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, family: str, name: str
 ) -> None:
     folder = copy(family)
     # Scripting takes longest and does not depend on the values.
     monkeypatch.setattr(importer, "script_in_place", lambda transformer, precision: transformer)
     monkeypatch.setattr(importer, "write_bundle", write_without_weights)
-    whole = json.loads((folder / name).read_text())
+    body = json.loads((folder / name).read_text())
 
     @settings(max_examples=20)
-    @given(key=st.sampled_from(sorted({*whole, *READ[name]})), value=ODD)
+    @given(key=st.sampled_from(sorted({*body, *READ[name]})), value=ODD)
     @example(key="length_penalty", value=10**400)
     @example(key="additional_special_tokens", value=["eng_Latn", {"content": 5}, "\ud800"])
     @example(key="added_tokens_decoder", value={"5": {}})
     @example(key="model_type", value=["marian"])
     def imports_or_refuses(key: str, value: Any) -> None:
-        (folder / name).write_text(json.dumps({**whole, key: value}))
+        (folder / name).write_text(json.dumps({**body, key: value}))
         message = "none"
         try:
             import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)

@@ -72,9 +72,9 @@ def test_ct2_answers_and_scores_are_those_of_ctranslate2(
     expected = theirs(sources, beam_size=beam_size, num_hypotheses=num_hypotheses, length_penalty=length_penalty)
     ties = 0
     for best, answers in zip(ours.translate_tokens(sources, options), expected, strict=True):
-        for found, (tokens, score) in zip((best, *best.alternatives), answers, strict=True):
-            assert found.score == pytest.approx(score, abs=1e-4)
-            ties += found.token_ids != tokens
+        for actual, (tokens, score) in zip((best, *best.alternatives), answers, strict=True):
+            assert actual.score == pytest.approx(score, abs=1e-4)
+            ties += actual.token_ids != tokens
     assert ties <= 2
 
 
@@ -84,7 +84,7 @@ def reference_search(
     """A reference search with Marian's and Wu's rules over Python lists, without a cache."""
     transformer = tiny_transformer()
     running: list[tuple[float, list[int]]] = [(0.0, [])]
-    ended: list[tuple[float, list[int]]] = []
+    finished: list[tuple[float, list[int]]] = []
 
     def worth(total: float, length: int) -> float:
         return float(total / (((5 + length) / 6) ** penalty if scoring == "wu" else length**penalty))
@@ -99,20 +99,22 @@ def reference_search(
                 if token not in VOCABULARY.never_generated
             ]
         candidates.sort(key=lambda candidate: -candidate[0])
-        reach = width - len(ended) if scoring == "marian" else width
+        reach = width - len(finished) if scoring == "marian" else width
         for total, tokens, token in candidates[:reach]:
             if token == VOCABULARY.end_id:
-                ended.append((worth(total, length), tokens))
+                finished.append((worth(total, length), tokens))
             elif length == longest:
-                ended.append((worth(total, length), [*tokens, token]))
+                finished.append((worth(total, length), [*tokens, token]))
         going = candidates[:reach] if scoring == "marian" else candidates
         running = [(total, [*tokens, token]) for total, tokens, token in going if token != VOCABULARY.end_id][:width]
-        ended = sorted(ended, key=lambda entry: -entry[0])[:width]
-        if not running or (scoring == "wu" and len(ended) == width and ended[-1][0] >= worth(running[0][0], length)):
+        finished = sorted(finished, key=lambda entry: -entry[0])[:width]
+        if not running or (
+            scoring == "wu" and len(finished) == width and finished[-1][0] >= worth(running[0][0], length)
+        ):
             break
-        if scoring == "marian" and len(ended) == width:
+        if scoring == "marian" and len(finished) == width:
             break
-    return ended
+    return finished
 
 
 @pytest.mark.parametrize("scoring", ["marian", "wu"])
@@ -132,9 +134,9 @@ def test_marian_and_wu_equal_a_reference_search(scoring: Scoring, penalty: float
         best = outcomes[index].hypothesis
         assert best is not None
         expected = reference_search(source, scoring, 3, penalty, 10)
-        found = [(one.score, one.token_ids) for one in (best, *best.alternatives)]
-        assert [tokens for _, tokens in found] == [tokens for _, tokens in expected]
-        assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
+        results = [(item.score, item.token_ids) for item in (best, *best.alternatives)]
+        assert [tokens for _, tokens in results] == [tokens for _, tokens in expected]
+        assert [score for score, _ in results] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
 def test_sentences_with_different_rules_decode_together() -> None:
@@ -151,7 +153,7 @@ def test_sentences_with_different_rules_decode_together() -> None:
     requests = [DecodingRequest(index, source, option) for index, option in enumerate(options)]
     together = {outcome.key: outcome.hypothesis for outcome in decode_all(lambda w: cohort(transformer, w), requests)}
     for index, expected in enumerate(alone):
-        found = together[index]
-        assert found is not None and expected is not None
-        assert found.token_ids == expected.token_ids
-        assert found.score == pytest.approx(expected.score, abs=1e-5)
+        actual = together[index]
+        assert actual is not None and expected is not None
+        assert actual.token_ids == expected.token_ids
+        assert actual.score == pytest.approx(expected.score, abs=1e-5)

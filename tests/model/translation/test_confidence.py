@@ -46,9 +46,9 @@ def with_manifest(bundle: Bundle, **changes: Any) -> Translator:
 
 
 def translate(translator: Translator, text: str, **options: Any) -> tuple[Translation, Confidence]:
-    (found,) = translator.translate([text], TranslationOptions(**options), target="de", return_confidence=True)
-    assert found.confidence is not None
-    return found, found.confidence
+    (translation,) = translator.translate([text], TranslationOptions(**options), target="de", return_confidence=True)
+    assert translation.confidence is not None
+    return translation, translation.confidence
 
 
 def log_softmax_of(bundle: Bundle, source: list[int], target: list[int]) -> Tensor:
@@ -73,34 +73,34 @@ def test_a_word_has_the_product_of_the_probabilities_of_its_tokens(bundle: Bundl
         if piece.startswith("\u2581"):
             by_word.append(0.0)
         by_word[-1] += log_prob
-    found, confidence = translate(translator, TEXT)
-    assert len(by_word) == len(found.text.split()) < len(target) - 1, "some words have several tokens"
+    translation, confidence = translate(translator, TEXT)
+    assert len(by_word) == len(translation.text.split()) < len(target) - 1, "some words have several tokens"
     assert [word.probability for word in confidence.words] == pytest.approx(
-        [math.exp(one) for one in by_word], abs=1e-4
+        [math.exp(item) for item in by_word], abs=1e-4
     )
     assert confidence.score == pytest.approx(math.exp(log_probs.mean()), abs=1e-4)
 
 
 def test_without_calibration_the_score_is_the_one_of_the_decoder(translator: Translator) -> None:
     for text in (TEXT, "tree.", "house likes red dog."):
-        found, confidence = translate(translator, text, return_scores=True)
-        assert found.score is not None, "mean log-probability of the tokens"
-        assert confidence.score == pytest.approx(math.exp(found.score), abs=1e-3)
+        translation, confidence = translate(translator, text, return_scores=True)
+        assert translation.score is not None, "mean log-probability of the tokens"
+        assert confidence.score == pytest.approx(math.exp(translation.score), abs=1e-3)
 
 
 def test_the_words_are_those_between_white_space(translator: Translator) -> None:
     text = "  red cat.  old\n dog likes tree.\n\n"
-    found, confidence = translate(translator, text)
-    assert [found.text[slice(*word.target)] for word in confidence.words] == found.text.split()
+    translation, confidence = translate(translator, text)
+    assert [translation.text[slice(*word.target)] for word in confidence.words] == translation.text.split()
     assert all(0.0 <= word.probability <= 1.0 for word in confidence.words)
 
 
 def test_a_translation_is_the_same_with_and_without_confidence(translator: Translator) -> None:
     texts = [TEXT, "", "tree. house likes red dog."]
     plain = translator.translate(texts, target="de")
-    asked = translator.translate(texts, target="de", return_confidence=True)
-    assert [one.confidence for one in plain] == [None] * 3
-    assert [replace(one, confidence=None) for one in asked] == plain
+    translations = translator.translate(texts, target="de", return_confidence=True)
+    assert [item.confidence for item in plain] == [None] * 3
+    assert [replace(item, confidence=None) for item in translations] == plain
 
 
 def test_the_score_of_a_text_is_the_mean_of_its_sentences_weighted_by_tokens(translator: Translator) -> None:
@@ -108,12 +108,12 @@ def test_the_score_of_a_text_is_the_mean_of_its_sentences_weighted_by_tokens(tra
     weights = []
     scores = []
     for text in (first, second):
-        found, confidence = translate(translator, text)
-        weights.append(found.num_target_tokens + 1)
+        translation, confidence = translate(translator, text)
+        weights.append(translation.num_target_tokens + 1)
         scores.append(confidence.score)
-    _, whole = translate(translator, f"{first} {second}")
+    _, full = translate(translator, f"{first} {second}")
     expected = sum(weight * score for weight, score in zip(weights, scores, strict=True)) / sum(weights)
-    assert whole.score == pytest.approx(expected, abs=1e-3)
+    assert full.score == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_text_without_words_to_translate_is_certain(translator: Translator) -> None:
@@ -126,15 +126,15 @@ def test_a_cut_translation_has_no_end_token(bundle: Bundle, translator: Translat
     translator.decode([plan])
     (hypothesis,) = plan.hypotheses
     assert hypothesis.finish_reason == "length"
-    (found,) = translator.confidence(plan)
+    (confidences,) = translator.confidence(plan)
     expected = log_softmax_of(bundle, plan.sentences[0].token_ids, hypothesis.token_ids)
-    torch.testing.assert_close(found.log_probs, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(confidences.log_probs, expected, atol=1e-5, rtol=0)
 
 
 def test_an_answer_that_is_cut_before_its_first_token_has_the_confidence_zero(bundle: Bundle) -> None:
     translator = with_manifest(bundle, decoding={"force_end": True})
-    found, confidence = translate(translator, TEXT, max_new_tokens=1)
-    assert (found.text, found.num_target_tokens) == ("", 0)
+    translation, confidence = translate(translator, TEXT, max_new_tokens=1)
+    assert (translation.text, translation.num_target_tokens) == ("", 0)
     assert (confidence.score, confidence.words) == (0.0, ())
 
 
@@ -148,9 +148,9 @@ def test_an_empty_answer_counts_as_one_token_in_the_score_of_a_text(calibration:
 
 def test_words_in_capitals_have_their_own_spans(bundle: Bundle) -> None:
     folding = with_manifest(bundle, fold_capitals=True)
-    found, confidence = translate(folding, "RED CAT SEES OLD DOG. tree.")
-    assert found.text.split()[0].isupper()
-    assert [found.text[slice(*word.target)] for word in confidence.words] == found.text.split()
+    translation, confidence = translate(folding, "RED CAT SEES OLD DOG. tree.")
+    assert translation.text.split()[0].isupper()
+    assert [translation.text[slice(*word.target)] for word in confidence.words] == translation.text.split()
     small = translate(folding, "Red cat sees old dog. tree.")[1]
     assert [word.probability for word in confidence.words] == [word.probability for word in small.words]
 
@@ -160,15 +160,15 @@ def test_sentences_have_the_same_evidence_by_each_back_end_and_in_any_batch(
 ) -> None:
     plan = translator.prepare("red cat. old dog likes tree. house.", "en", "de")
     translator.decode([plan])
-    found = translator.confidence(plan)
+    confidences = translator.confidence(plan)
     by_torch = Translator.load(toy_bundle, native=False)
     together = by_torch.confidence(plan)
     monkeypatch.setattr(teacher_forcing, "_LOGITS_AT_ONCE", 1)
     for other in (together, by_torch.confidence(plan)):
-        for one, same in zip(found, other, strict=True):
-            torch.testing.assert_close(one.log_probs, same.log_probs, atol=1e-4, rtol=0)
-            assert one.gains is not None and same.gains is not None
-            torch.testing.assert_close(one.gains, same.gains, atol=1e-4, rtol=0)
+        for first, same in zip(confidences, other, strict=True):
+            torch.testing.assert_close(first.log_probs, same.log_probs, atol=1e-4, rtol=0)
+            assert first.gains is not None and same.gains is not None
+            torch.testing.assert_close(first.gains, same.gains, atol=1e-4, rtol=0)
 
 
 def test_gains_compare_the_source_given_the_translation_with_the_source_given_nothing(
@@ -181,10 +181,10 @@ def test_gains_compare_the_source_given_the_translation_with_the_source_given_no
     answer = tokenizer.encode(tokenizer.decode(plan.hypotheses[0].token_ids), "en", "de")
     with_answer = log_softmax_of(bundle, answer, source[1:-1])
     without = log_softmax_of(bundle, tokenizer.encode("", "en", "de"), source[1:-1])
-    (found,) = translator.confidence(plan)
-    assert found.gains is not None
-    torch.testing.assert_close(found.gains[1:-1], with_answer - without, atol=1e-4, rtol=0)
-    assert found.gains[[0, -1]].isinf().all(), "markers"
+    (confidences,) = translator.confidence(plan)
+    assert confidences.gains is not None
+    torch.testing.assert_close(confidences.gains[1:-1], with_answer - without, atol=1e-4, rtol=0)
+    assert confidences.gains[[0, -1]].isinf().all(), "markers"
 
 
 def test_a_word_that_the_translation_leaves_out_is_uncovered(bundle: Bundle, translator: Translator) -> None:
@@ -199,9 +199,9 @@ def test_a_word_that_the_translation_leaves_out_is_uncovered(bundle: Bundle, tra
     twice = marking.prepare(f"tree.\n  {text}", "en", "de")
     tree = Hypothesis(bundle.tokenizer.encode_target("Baum.")[:-1], None, "stop")
     twice.settle([tree, plan.hypotheses[0]])
-    found = twice.complete(evidence=marking.confidence(twice)).confidence
-    assert found is not None and found.uncovered is not None
-    assert [twice.text[slice(*span)] for span in found.uncovered] == ["old"]
+    result = twice.complete(evidence=marking.confidence(twice)).confidence
+    assert result is not None and result.uncovered is not None
+    assert [twice.text[slice(*span)] for span in result.uncovered] == ["old"]
 
 
 def test_a_model_that_does_not_translate_back_knows_no_uncovered_words(bundle: Bundle) -> None:
@@ -218,18 +218,18 @@ def test_a_translation_longer_than_the_encoder_is_scored(bundle: Bundle, transla
     # Encoded as a source it has a marker and an end token besides.
     ids = bundle.tokenizer.encode_target("Katze " * most)[: most - 1]
     plan.settle([Hypothesis(ids, None, "length")])
-    (found,) = translator.confidence(plan)
-    assert len(found.log_probs) == most - 1
-    assert found.gains is not None and found.gains[1:-1].isfinite().all()
+    (confidences,) = translator.confidence(plan)
+    assert len(confidences.log_probs) == most - 1
+    assert confidences.gains is not None and confidences.gains[1:-1].isfinite().all()
 
 
 def test_bytes_and_spaces_belong_to_the_word_they_make() -> None:
     # "Ende" | " " | three bytes that cover nothing | the last byte, which covers the character | "."
     spans = [(0, 4), (5, 5), (5, 5), (5, 5), (5, 5), (5, 6), (6, 7)]
     log_probs = [-1.0, -0.1, -0.2, -0.3, -0.4, -0.5, -0.6, -9.0]
-    found = list(word_confidences(made_of(log_probs), "Ende 🎉.", spans, 100))
-    assert [word.target for word in found] == [(100, 104), (105, 107)]
-    assert [word.probability for word in found] == pytest.approx([math.exp(-1.0), math.exp(-2.1)], abs=1e-4)
+    result = list(word_confidences(made_of(log_probs), "Ende 🎉.", spans, 100))
+    assert [word.target for word in result] == [(100, 104), (105, 107)]
+    assert [word.probability for word in result] == pytest.approx([math.exp(-1.0), math.exp(-2.1)], abs=1e-4)
 
 
 def test_punctuation_alone_is_never_uncovered() -> None:

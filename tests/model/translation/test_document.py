@@ -53,18 +53,18 @@ def translator(toy_bundle: Path) -> Translator:
     ],
 )  # fmt: skip
 def test_only_the_text_of_html_is_translated(document: str, expected: str | None, translator: Translator) -> None:
-    (found,) = translator.translate([document], HTML, "en", "de")
+    (translation,) = translator.translate([document], HTML, "en", "de")
     if expected is None:
-        assert found.text == translator.translate([document], GREEDY, "en", "de")[0].text
+        assert translation.text == translator.translate([document], GREEDY, "en", "de")[0].text
     else:
-        assert found.text == expected
+        assert translation.text == expected
 
 
 def test_xml_is_strict(translator: Translator) -> None:
     options = TranslationOptions(decoding="greedy", format="xml")
     document = '<?xml version="1.0"?>\n<doc id="cat"><p>red <x/>cat.</p></doc>'
-    (found,) = translator.translate([document], options, "en", "de")
-    assert found.text == document.replace("red <x/>cat.", "rot <x/>Katze.")
+    (translation,) = translator.translate([document], options, "en", "de")
+    assert translation.text == document.replace("red <x/>cat.", "rot <x/>Katze.")
     with pytest.raises(InvalidMarkup, match="line 1, column"):
         translator.translate(["<doc><p>red cat.</doc>"], options, "en", "de")
 
@@ -89,31 +89,36 @@ def test_documents_share_batches_with_texts_and_fail_alone(translator: Translato
 
 def test_scores_and_alternatives_are_those_of_the_texts(translator: Translator) -> None:
     options = TranslationOptions(beam_size=3, num_hypotheses=2, return_scores=True, format="html")
-    (found,) = translator.translate(["<p>red <b>cat</b>.</p>"], options, "en", "de")
+    (translation,) = translator.translate(["<p>red <b>cat</b>.</p>"], options, "en", "de")
     (plain,) = translator.translate(
         ["red cat."], TranslationOptions(beam_size=3, num_hypotheses=2, return_scores=True), "en", "de"
     )
-    assert found.score == pytest.approx(plain.score)
-    assert len(found.alternatives) == 1
-    assert found.alternatives[0].text.count("<b>") == found.alternatives[0].text.count("</b>") == 1
-    assert (found.num_source_tokens, found.num_target_tokens) == (plain.num_source_tokens, plain.num_target_tokens)
+    assert translation.score == pytest.approx(plain.score)
+    assert len(translation.alternatives) == 1
+    assert translation.alternatives[0].text.count("<b>") == translation.alternatives[0].text.count("</b>") == 1
+    assert (translation.num_source_tokens, translation.num_target_tokens) == (
+        plain.num_source_tokens,
+        plain.num_target_tokens,
+    )
 
 
 def test_scores_of_documents_and_of_their_alternatives_are_weighted_as_in_texts(translator: Translator) -> None:
     options = TranslationOptions(beam_size=3, num_hypotheses=2, return_scores=True)
     document = "<p>red cat. the old dog sees a tree.</p><p>a dog.</p>"
-    (found,) = translator.translate([document], replace(options, format="html"), "en", "de")
+    (translation,) = translator.translate([document], replace(options, format="html"), "en", "de")
     (plain,) = translator.translate(["red cat. the old dog sees a tree.\na dog."], options, "en", "de")
-    assert found.num_sentences == plain.num_sentences == 3
-    assert found.score == pytest.approx(plain.score)
-    assert [one.score for one in found.alternatives] == pytest.approx([one.score for one in plain.alternatives])
+    assert translation.num_sentences == plain.num_sentences == 3
+    assert translation.score == pytest.approx(plain.score)
+    assert [alternative.score for alternative in translation.alternatives] == pytest.approx(
+        [item.score for item in plain.alternatives]
+    )
 
 
 def test_a_comma_more_or_less_in_one_sentence_moves_no_mark_of_another() -> None:
     plan = pipeline().prepare("Oh, but. Many<i>,</i> sick, rude.", "en", "de", TranslationOptions(format="html"))
     plan.settle([answer("oh but."), answer("many, sick, rude.")])
-    found = plan.complete({one.key: letter_by_letter(one) for one in plan.attended})
-    assert found.text == "OH BUT. MANY<i>,</i> SICK, RUDE."
+    translation = plan.complete({item.key: letter_by_letter(item) for item in plan.attended})
+    assert translation.text == "OH BUT. MANY<i>,</i> SICK, RUDE."
 
 
 def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
@@ -122,9 +127,9 @@ def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
     spoken = [Hypothesis.ranked([answer(text)] * 3) for text in ("plain.", "so.")]
     orders = ("many sick rude.", "sick rude many.", "sick many rude.")
     plan.settle([*spoken, Hypothesis.ranked([answer(text) for text in orders])])
-    assert sorted(one.key for one in plan.attended) == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
-    found = plan.complete({one.key: letter_by_letter(one) for one in plan.attended})
-    assert [found.text, *(other.text for other in found.alternatives)] == [
+    assert sorted(first.key for first in plan.attended) == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+    translation = plan.complete({first.key: letter_by_letter(first) for first in plan.attended})
+    assert [translation.text, *(other.text for other in translation.alternatives)] == [
         f"<p>PLAIN.</p>SO. {text}"
         for text in ("<b>MANY</b> SICK RUDE.", "SICK RUDE <b>MANY</b>.", "SICK <b>MANY</b> RUDE.")
     ]
@@ -133,33 +138,33 @@ def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
 def test_alternatives_of_documents_have_their_marks_around_aligned_words(translator: Translator) -> None:
     options = TranslationOptions(beam_size=3, num_hypotheses=3, format="html")
     for marked, place in (("<b>red</b> cat sees dog.", 0), ("red cat <b>sees</b> dog.", 2)):
-        (found,) = translator.translate([f"<p>{marked}</p>"], options, "en", "de")
-        assert len(found.alternatives) == 2
-        for other in found.alternatives:
+        (translation,) = translator.translate([f"<p>{marked}</p>"], options, "en", "de")
+        assert len(translation.alternatives) == 2
+        for other in translation.alternatives:
             assert other.text.removeprefix("<p>").split(" ")[place].startswith("<b>"), other.text
 
 
 def test_terms_are_used_in_documents(translator: Translator) -> None:
     options = TranslationOptions(decoding="greedy", format="html", glossary=(GlossaryTerm("dog", "Köter"),))
-    found = translator.translate(["<p>red cat sees <b>dog</b>.</p>"], options, "en", "de")[0]
-    assert found.text == "<p>rot Katze sieht <b>Köter</b>.</p>"
+    result = translator.translate(["<p>red cat sees <b>dog</b>.</p>"], options, "en", "de")[0]
+    assert result.text == "<p>rot Katze sieht <b>Köter</b>.</p>"
 
 
 def test_tags_come_back_once_from_a_model_that_heeds_nothing() -> None:
-    told = told_model()
+    headers = told_model()
     document = (
         '<h1 title="red cat">the {x} cat</h1><p>sees <b>the <i>old</i></b> dog<br>and <img src="a.png"> house 😀.</p>'
     )
-    (found,) = told.translate([document], HTML, "en", "de")
+    (translation,) = headers.translate([document], HTML, "en", "de")
     for tag in ("<h1 title=", "</h1>", "<b>", "</b>", "<i>", "</i>", "<br>", '<img src="a.png">', "{x}", "😀"):
-        assert found.text.count(tag) == 1
+        assert translation.text.count(tag) == 1
 
 
 def attribute_of(document: str) -> str:
     """The value of the title in a document, with its quotation marks."""
-    found = re.search('title=("[^"]*")', document)
-    assert found is not None
-    return found[1]
+    match = re.search('title=("[^"]*")', document)
+    assert match is not None
+    return match[1]
 
 
 @pytest.mark.parametrize("format", ["html", "xml"])
@@ -181,8 +186,8 @@ def test_what_a_model_writes_is_text_whatever_it_is(written: str, format: Markup
     plan = pipeline().prepare(document, "en", "de", TranslationOptions(format=format, num_hypotheses=2))
     outcome = Hypothesis.ranked([answer(written), answer(written)])
     plan.settle([outcome for _ in plan.pending])
-    found = plan.complete()
-    for rendered in (found.text, found.alternatives[0].text):
+    translation = plan.complete()
+    for rendered in (translation.text, translation.alternatives[0].text):
         with_title = document if format == "xml" else document.replace('"three"', attribute_of(rendered))
         assert kept_sources(rendered, format) == kept_sources(with_title, format)
         # The tokenizer of the pipeline writes capitals.
@@ -205,14 +210,14 @@ def test_what_a_model_writes_is_text_whatever_it_is(written: str, format: Markup
 )
 def test_large_documents_are_translated(format: MarkupFormat, document: str, translator: Translator) -> None:
     options = TranslationOptions(decoding="greedy", format=format)
-    (found,) = translator.translate([document.format("red cat.")], options, "en", "de")
-    assert found.text == document.format("rot Katze.")
+    (translation,) = translator.translate([document.format("red cat.")], options, "en", "de")
+    assert translation.text == document.format("rot Katze.")
 
 
 def test_odd_characters_stay_where_they_are(translator: Translator) -> None:
     documents = ["<p>red cat.</p>\x00<p>\ud800</p>", "<p>red <b>cat</b>.\x00</p>\udfff"]
-    found = translator.translate(documents, HTML, "en", "de")
-    assert [one.text for one in found] == [
+    translations = translator.translate(documents, HTML, "en", "de")
+    assert [translation.text for translation in translations] == [
         document.replace("red", "rot").replace("cat", "Katze") for document in documents
     ]
 

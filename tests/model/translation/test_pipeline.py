@@ -39,11 +39,11 @@ def answer(text: str, score: float | None = None) -> Hypothesis:
     return Hypothesis(list(map(ord, text)), score, "stop")
 
 
-def letter_by_letter(one: AttendedSentence) -> Tensor:
+def letter_by_letter(item: AttendedSentence) -> Tensor:
     """Attention of the pipeline's characters: each letter to the same one, whatever its case; signs to the first."""
-    source = bytes(one.source_ids).lower()
-    rows = torch.zeros(len(one.answer_ids), len(source))
-    for row, character in zip(rows, bytes(one.answer_ids).lower(), strict=True):
+    source = bytes(item.source_ids).lower()
+    rows = torch.zeros(len(item.answer_ids), len(source))
+    for row, character in zip(rows, bytes(item.answer_ids).lower(), strict=True):
         row[source.index(character) if chr(character).isalpha() else 1] = 1.0
     return rows
 
@@ -64,10 +64,10 @@ def test_a_blank_text_has_nothing_pending_and_is_complete() -> None:
 def test_outputs_replace_their_sentences() -> None:
     plan = prepare("One.\n\n  Two.")
     plan.settle([answer("eins.", -1.0), answer("zwei!", -0.5)])
-    found = plan.complete()
-    assert found.text == "EINS.\n\n  ZWEI!"
-    assert found.score == pytest.approx(-0.75)
-    assert (found.num_source_tokens, found.num_target_tokens) == (8, 10)
+    translation = plan.complete()
+    assert translation.text == "EINS.\n\n  ZWEI!"
+    assert translation.score == pytest.approx(-0.75)
+    assert (translation.num_source_tokens, translation.num_target_tokens) == (8, 10)
 
 
 def test_alternatives_are_attended_only_where_something_is_placed_in_them() -> None:
@@ -79,15 +79,15 @@ def test_alternatives_are_attended_only_where_something_is_placed_in_them() -> N
     ):
         plan = pipeline().prepare(text, "en", "de", options)
         plan.settle([ranked])
-        assert [one.key for one in plan.attended] == expected
+        assert [item.key for item in plan.attended] == expected
 
 
 def test_spans_and_terms_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
     options = replace(OPTIONS, glossary=(GlossaryTerm("two", "2"),))
     plan = pipeline().prepare("One {x} two.", "en", "de", options)
     plan.settle([Hypothesis.ranked([answer("one two."), answer("two one.")])])
-    found = plan.complete({one.key: letter_by_letter(one) for one in plan.attended})
-    assert (found.text, found.alternatives[0].text) == ("ONE {x} 2.", "2 ONE {x}.")
+    translation = plan.complete({item.key: letter_by_letter(item) for item in plan.attended})
+    assert (translation.text, translation.alternatives[0].text) == ("ONE {x} 2.", "2 ONE {x}.")
 
 
 def test_a_repetition_loop_is_pending_once_more_with_a_guard() -> None:
@@ -164,14 +164,14 @@ def test_capitals_are_folded_for_the_model_and_restored_in_the_output() -> None:
 
 
 def test_a_text_that_is_not_one_sentence_is_refused() -> None:
-    one = pipeline(max_source_tokens=10)
+    item = pipeline(max_source_tokens=10)
     with pytest.raises(EmptySource):
-        one.prepare_sentence(" \n", "en", "de", OPTIONS)
+        item.prepare_sentence(" \n", "en", "de", OPTIONS)
     with pytest.raises(SeveralSentences):
-        one.prepare_sentence("One. Two.", "en", "de", OPTIONS)
+        item.prepare_sentence("One. Two.", "en", "de", OPTIONS)
     with pytest.raises(SourceTooLong):
-        one.prepare_sentence("One that is long.", "en", "de", OPTIONS)
-    assert one.prepare_sentence(" 42 ", "en", "de", OPTIONS).pending, "a sentence needs no letter"
+        item.prepare_sentence("One that is long.", "en", "de", OPTIONS)
+    assert item.prepare_sentence(" 42 ", "en", "de", OPTIONS).pending, "a sentence needs no letter"
 
 
 def test_links_use_the_largest_weight_among_tokens_that_cover_characters() -> None:

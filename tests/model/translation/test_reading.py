@@ -40,8 +40,8 @@ def read(
     fold_capitals: bool = False,
 ) -> SourceSentence:
     options = TranslationOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
-    one = reader(capabilities, fold_capitals=fold_capitals)
-    return one.read(text, 0, len(text), one.protected_spans(text, "auto"), options, PAIR)
+    item = reader(capabilities, fold_capitals=fold_capitals)
+    return item.read(text, 0, len(text), item.protected_spans(text, "auto"), options, PAIR)
 
 
 def pieces(sentence: SourceSentence) -> str:
@@ -95,9 +95,9 @@ def test_a_model_without_glossary_reads_the_sentence_alone_and_the_term_is_remem
 
 @pytest.mark.parametrize("capabilities", [ALL, Capabilities()], ids=["told", "not told"])
 def test_alignment_is_asked_where_a_translation_lacks_a_term(capabilities: Capabilities) -> None:
-    one = read("the cat sees the cat.", ("cat", "Katze"), capabilities=capabilities)
+    item = read("the cat sees the cat.", ("cat", "Katze"), capabilities=capabilities)
     for answer, lacks in (("die Katze sieht Katzen.", False), ("die Katze sieht sie.", True), ("der Hund.", True)):
-        assert WRITER.needs_attention(one, TOKENIZER.encode_target(answer)) is lacks
+        assert WRITER.needs_attention(item, TOKENIZER.encode_target(answer)) is lacks
 
 
 def test_the_form_of_address_stands_behind_the_language() -> None:
@@ -177,11 +177,11 @@ def test_a_translation_has_its_protected_spans_where_the_model_put_them() -> Non
     first, second = sentence.required_ids
     token_ids = TOKENIZER.encode_target_parts([Symbol("<ph1>"), " sieht ", Symbol("<ph0>"), "."])[:-1]
     assert {first, second} <= set(token_ids)
-    found = WRITER.write_with_offsets(sentence, token_ids, None, [])
-    assert found.text == "😀 sieht 猫."
-    assert [found.text[slice(*span)] for span in found.spans] == ["猫", "😀"]
-    assert len(found.tokens) == len(token_ids)
-    assert WRITER.write(sentence, token_ids) == found.text
+    result = WRITER.write_with_offsets(sentence, token_ids, None, [])
+    assert result.text == "😀 sieht 猫."
+    assert [result.text[slice(*span)] for span in result.spans] == ["猫", "😀"]
+    assert len(result.tokens) == len(token_ids)
+    assert WRITER.write(sentence, token_ids) == result.text
 
 
 def test_repeated_punctuation_at_the_end_comes_back() -> None:

@@ -1,4 +1,4 @@
-"""Translations that begin with a given text: the promise holds, and the model goes on as it would have."""
+"""Translations begin with the given text, and the model continues as it would have."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 
 @pytest.fixture(params=["toy", "told", "imported"])
 def translator(request: pytest.FixtureRequest) -> Translator:
-    found: Translator = request.getfixturevalue(request.param)
-    return found
+    result: Translator = request.getfixturevalue(request.param)
+    return result
 
 
 def begin(translator: Translator, text: str, prefix: str, options: TranslationOptions = GREEDY) -> Translation:
-    (found,) = translator.translate([text], replace(options, target_prefix=prefix), *translator.manifest.pairs[0])
-    return found
+    (translation,) = translator.translate([text], replace(options, target_prefix=prefix), *translator.manifest.pairs[0])
+    return translation
 
 
 def to_german(toy: Translator, text: str, prefix: str = "", options: TranslationOptions = GREEDY) -> Translation:
-    (found,) = toy.translate([text], replace(options, target_prefix=prefix), "en", "de")
-    return found
+    (translation,) = toy.translate([text], replace(options, target_prefix=prefix), "en", "de")
+    return translation
 
 
 @pytest.mark.parametrize("options", [GREEDY, TranslationOptions(beam_size=3)], ids=["greedy", "beam"])
@@ -65,8 +65,8 @@ def test_behind_each_beginning_of_its_own_answer_the_model_goes_on_as_it_did(
 
 
 def test_another_first_word_steers_the_translation(toy: Translator) -> None:
-    found = to_german(toy, SENTENCE, "Baum")
-    assert found.text.startswith("Baum ") and found.text != ANSWER
+    translation = to_german(toy, SENTENCE, "Baum")
+    assert translation.text.startswith("Baum ") and translation.text != ANSWER
 
 
 @pytest.mark.parametrize("end", range(1, 9))
@@ -78,20 +78,21 @@ def test_a_word_that_a_prefix_breaks_off_is_continued(toy: Translator, end: int)
 
 def test_alternatives_begin_with_the_prefix_too(translator: Translator) -> None:
     options = TranslationOptions(beam_size=4, num_hypotheses=4, max_new_tokens=8)
-    found = begin(translator, "red cat {x} sees old dog.", "the {x} dog", options)
-    assert len(found.alternatives) == 3
+    translation = begin(translator, "red cat {x} sees old dog.", "the {x} dog", options)
+    assert len(translation.alternatives) == 3
     assert all(
-        one.text.startswith("the {x} dog") and one.text.count("{x}") == 1 for one in (found, *found.alternatives)
+        item.text.startswith("the {x} dog") and item.text.count("{x}") == 1
+        for item in (translation, *translation.alternatives)
     )
 
 
 def test_a_protected_span_of_the_prefix_stands_there_and_nowhere_else(translator: Translator) -> None:
     text = "red cat {x} sees {y} https://example.com/a_b old dog."
-    found = begin(translator, text, "the https://example.com/a_b {x}")
-    assert found.text.startswith("the https://example.com/a_b {x}")
-    assert_whole(text, found, ["{x}", "{y}", "https://example.com/a_b"])
-    assert found.integrity is not None
-    x, y, url = found.integrity
+    translation = begin(translator, text, "the https://example.com/a_b {x}")
+    assert translation.text.startswith("the https://example.com/a_b {x}")
+    assert_whole(text, translation, ["{x}", "{y}", "https://example.com/a_b"])
+    assert translation.integrity is not None
+    x, y, url = translation.integrity
     assert (x.target, url.target, x.restored, url.restored) == ((28, 31), (4, 27), False, False)
     assert y.target[0] >= 31
 
@@ -111,21 +112,21 @@ def test_a_span_without_placeholder_is_left_out_of_what_the_model_reads(toy: Tra
 
 
 def test_a_span_that_is_part_of_a_longer_word_of_the_prefix_is_another_word(toy: Translator) -> None:
-    found = to_german(toy, "red cat @user sees old dog.", "rot @users")
-    assert found.text.startswith("rot @users") and found.text.count("@user") == 2
+    translation = to_german(toy, "red cat @user sees old dog.", "rot @users")
+    assert translation.text.startswith("rot @users") and translation.text.count("@user") == 2
 
 
 def test_a_prefix_that_is_one_span_is_continued_behind_a_space(toy: Translator) -> None:
-    found = to_german(toy, "https://example.com/a red cat.", "https://example.com/a")
-    assert found.text == "https://example.com/a rot Katze."
+    translation = to_german(toy, "https://example.com/a red cat.", "https://example.com/a")
+    assert translation.text == "https://example.com/a rot Katze."
 
 
 @pytest.mark.parametrize("prefix", ["THE", "THE RED C", "the", "Red {x}", "{x}"])
 def test_of_a_sentence_in_capitals_the_prefix_stays_and_the_rest_is_in_capitals(told: Translator, prefix: str) -> None:
-    found = begin(told, "THE RED CAT {x} SEES THE DOG", prefix)
-    assert found.text.startswith(prefix)
-    rest = found.text.removeprefix(prefix).replace("{x}", "")
-    assert rest == rest.upper() and found.text.count("{x}") == 1
+    translation = begin(told, "THE RED CAT {x} SEES THE DOG", prefix)
+    assert translation.text.startswith(prefix)
+    rest = translation.text.removeprefix(prefix).replace("{x}", "")
+    assert rest == rest.upper() and translation.text.count("{x}") == 1
 
 
 def test_a_prefix_in_capitals_is_read_in_lower_case_if_the_sentence_is_in_capitals(told: Translator) -> None:
@@ -156,10 +157,10 @@ def test_terms_replace_no_word_of_the_prefix(toy: Translator) -> None:
     glossary = (GlossaryTerm("cat", "Kater"), GlossaryTerm("dog", "Köter"))
     options = replace(GREEDY, glossary=glossary)
     assert to_german(toy, SENTENCE, options=options).text == "rot Kater sieht alt Köter."
-    found = to_german(toy, SENTENCE, "rot Katze", options)
-    assert found.text == "rot Katze sieht alt Köter."
-    assert found.glossary is not None
-    assert [use.status for use in found.glossary] == ["missing", "replaced"]
+    translation = to_german(toy, SENTENCE, "rot Katze", options)
+    assert translation.text == "rot Katze sieht alt Köter."
+    assert translation.glossary is not None
+    assert [use.status for use in translation.glossary] == ["missing", "replaced"]
     given_term = to_german(toy, SENTENCE, "rot Kater", options)
     assert given_term.glossary is not None and given_term.glossary[0].target == (4, 9)
 
@@ -195,8 +196,8 @@ def test_a_prefix_leaves_room_for_one_more_token(toy: Translator) -> None:
     longest = toy.manifest.max_target_tokens
     words = "rot " * (longest - 2) + "rot"
     assert len(toy.pipeline.tokenizer.encode_target(words)) == longest
-    found = to_german(toy, SENTENCE, words)
-    assert found.text.startswith(words) and found.num_target_tokens <= longest
+    translation = to_german(toy, SENTENCE, words)
+    assert translation.text.startswith(words) and translation.num_target_tokens <= longest
     with pytest.raises(InvalidPrefix, match=f"has {longest} tokens and may have {longest - 1}"):
         to_german(toy, SENTENCE, f"{words} rot")
 
@@ -233,24 +234,24 @@ def test_links_and_words_are_in_characters_of_the_whole_translation(translator: 
     prefix, text = "the {x} dog", "red {x} cat sees old dog."
     options = replace(GREEDY, target_prefix=prefix)
     pair = translator.manifest.pairs[0]
-    (found,) = translator.translate([text], options, *pair, return_alignment=True, return_confidence=True)
-    assert found.alignment is not None and found.confidence is not None
-    words = [found.text[slice(*word.target)] for word in found.confidence.words]
+    (translation,) = translator.translate([text], options, *pair, return_alignment=True, return_confidence=True)
+    assert translation.alignment is not None and translation.confidence is not None
+    words = [translation.text[slice(*word.target)] for word in translation.confidence.words]
     # A span that the model does not write has no probability.
-    assert [word for word in words if word != "{x}"] == [word for word in found.text.split() if word != "{x}"]
-    assert found.alignment[0].target[0] == 0
-    assert len(prefix) in {link.target[1] for link in found.alignment}
-    assert all(0 <= link.target[0] < link.target[1] <= len(found.text) for link in found.alignment)
+    assert [word for word in words if word != "{x}"] == [word for word in translation.text.split() if word != "{x}"]
+    assert translation.alignment[0].target[0] == 0
+    assert len(prefix) in {link.target[1] for link in translation.alignment}
+    assert all(0 <= link.target[0] < link.target[1] <= len(translation.text) for link in translation.alignment)
 
 
 def test_attention_is_that_of_the_translation_with_the_prefix(toy: Translator) -> None:
     options = replace(GREEDY, target_prefix="rot Hund")
-    found = toy.attention(SENTENCE, options, "en", "de")
-    assert found.translation == to_german(toy, SENTENCE, "rot Hund").text
-    assert found.target_tokens[:2] == toy.pipeline.tokenizer.target_pieces(
+    attention = toy.attention(SENTENCE, options, "en", "de")
+    assert attention.translation == to_german(toy, SENTENCE, "rot Hund").text
+    assert attention.target_tokens[:2] == toy.pipeline.tokenizer.target_pieces(
         toy.pipeline.tokenizer.encode_target("rot Hund")[:2]
     )
-    assert found.cross.size(2) == len(found.target_tokens)
+    assert attention.cross.size(2) == len(attention.target_tokens)
     with pytest.raises(InvalidOptions, match="target_text is a whole translation, and target_prefix"):
         toy.attention(SENTENCE, options, "en", "de", "rot Katze.")
 
@@ -275,16 +276,16 @@ def test_the_texts_of_candidates_join_to_the_translation(
 ) -> None:
     translator: Translator = request.getfixturevalue(name)
     options = replace(options, target_prefix=prefix, return_search=True, return_scores=True, max_new_tokens=12)
-    (found,) = translator.translate([text], options, *translator.manifest.pairs[0])
-    assert found.search
-    candidates = {one.id: one for step in found.search for one in step}
+    (translation,) = translator.translate([text], options, *translator.manifest.pairs[0])
+    assert translation.search
+    candidates = {item.id: item for step in translation.search for item in step}
     assert list(candidates) == list(range(1, len(candidates) + 1))
     written = {0: prefix}
-    for one in candidates.values():
-        written[one.id] = written[one.parent] + one.text
-        assert one.log_prob <= (candidates[one.parent].log_prob if one.parent else 0.0)
-    assert found.text in {written[one.id] for one in candidates.values() if one.finished and one.kept}
-    assert all(candidates[one.parent].kept for one in candidates.values() if one.parent)
+    for candidate in candidates.values():
+        written[candidate.id] = written[candidate.parent] + candidate.text
+        assert candidate.log_prob <= (candidates[candidate.parent].log_prob if candidate.parent else 0.0)
+    assert translation.text in {written[item.id] for item in candidates.values() if item.finished and item.kept}
+    assert all(candidates[item.parent].kept for item in candidates.values() if item.parent)
 
 
 def test_without_return_search_there_is_no_search(toy: Translator) -> None:
@@ -297,7 +298,7 @@ def prefixes(draw: st.DrawFn) -> str:
     part = st.sampled_from([*WORDS, *SPANS, "RED", "Katze", "12", "½", "a\u00a0b"]) | st.text(max_size=5)
     separator = st.sampled_from([" ", " ", "", "  ", "\u00a0", "- "])
     parts = draw(st.lists(st.tuples(separator, part), min_size=1, max_size=6))
-    return "".join(before + one for before, one in parts).strip()
+    return "".join(before + item for before, item in parts).strip()
 
 
 @st.composite
@@ -329,15 +330,15 @@ def test_whatever_is_accepted_is_the_beginning(translator: Translator) -> None:
         (own,) = translator.translate([text], plain, *translator.manifest.pairs[0])
         for given_prefix in (prefix, own.text[:cut].strip()):
             try:
-                found = begin(translator, text, given_prefix, options)
+                translation = begin(translator, text, given_prefix, options)
             except (InvalidPrefix, SeveralSentences, EmptySource):
                 continue
             accepted += 1
-            assert found.text.startswith(given_prefix)
-            assert all(other.text.startswith(given_prefix) for other in found.alternatives)
-            for use in found.integrity or ():
-                assert found.text[slice(*use.target)] == text[slice(*use.source)]
-            places = sorted(use.target for use in found.integrity or ())
+            assert translation.text.startswith(given_prefix)
+            assert all(other.text.startswith(given_prefix) for other in translation.alternatives)
+            for use in translation.integrity or ():
+                assert translation.text[slice(*use.target)] == text[slice(*use.source)]
+            places = sorted(use.target for use in translation.integrity or ())
             assert all(first[1] <= second[0] for first, second in itertools.pairwise(places))
 
     run()

@@ -1,4 +1,4 @@
-"""What becomes of glossary terms."""
+"""Glossary terms in translations."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def test_terms_are_looked_for_in_the_translation() -> None:
 
 def test_missing_terms_replace_the_aligned_words() -> None:
     terms = [SourceTerm((8, 13), "Gebäude"), SourceTerm((22, 25), "Köter")]
-    found, uses = put_terms(terms, TARGET, WORD_BY_WORD, words(SOURCE))
-    assert found.text == "das alte Gebäude und der Köter"
-    assert [(use.status, use.target and found.text[slice(*use.target)]) for use in uses] == [
+    result, uses = put_terms(terms, TARGET, WORD_BY_WORD, words(SOURCE))
+    assert result.text == "das alte Gebäude und der Köter"
+    assert [(use.status, use.target and result.text[slice(*use.target)]) for use in uses] == [
         ("replaced", "Gebäude"),
         ("replaced", "Köter"),
     ]
-    assert [found.text[slice(*span)] for span in found.tokens] == found.text.split()
+    assert [result.text[slice(*span)] for span in result.tokens] == result.text.split()
 
 
 def test_a_term_of_several_words_replaces_all_of_theirs() -> None:
-    found, uses = put_terms([SourceTerm((4, 13), "Altbau")], TARGET, WORD_BY_WORD, words(SOURCE))
-    assert found.text == "das Altbau und der Hund"
+    result, uses = put_terms([SourceTerm((4, 13), "Altbau")], TARGET, WORD_BY_WORD, words(SOURCE))
+    assert result.text == "das Altbau und der Hund"
     assert uses == [TermUse((4, 13), (4, 10), "replaced")]
 
 
 def test_a_term_with_no_aligned_word_is_missing_and_nothing_changes() -> None:
     rows = torch.zeros(6, 6)
     rows[:, 0] = 1.0
-    found, uses = put_terms([SourceTerm((8, 13), "Gebäude")], TARGET, rows, words(SOURCE))
-    assert found == TARGET
+    result, uses = put_terms([SourceTerm((8, 13), "Gebäude")], TARGET, rows, words(SOURCE))
+    assert result == TARGET
     assert uses == [TermUse((8, 13), None, "missing")]
 
 
@@ -62,12 +62,12 @@ def test_a_term_replaces_neither_another_term_nor_a_protected_span() -> None:
     rows[5] = torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])  # "Hund" is aligned with "house", too
     rows[2] = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     protected = TargetSentence(TARGET.text, TARGET.tokens, ((22, 26),))
-    found, uses = put_terms([SourceTerm((8, 13), "Gebäude")], protected, rows, words(SOURCE))
-    assert found == protected
+    result, uses = put_terms([SourceTerm((8, 13), "Gebäude")], protected, rows, words(SOURCE))
+    assert result == protected
     assert uses[0].status == "missing"
     both = [SourceTerm((22, 25), "Hund"), SourceTerm((8, 13), "Gebäude")]
-    found, uses = put_terms(both, TARGET, rows, words(SOURCE))
-    assert (found.text, [use.status for use in uses]) == (TARGET.text, ["used", "missing"])
+    result, uses = put_terms(both, TARGET, rows, words(SOURCE))
+    assert (result.text, [use.status for use in uses]) == (TARGET.text, ["used", "missing"])
 
 
 def test_each_occurrence_counts_for_one_term_and_spans_for_none() -> None:
