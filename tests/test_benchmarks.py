@@ -230,25 +230,25 @@ def test_arrivals_are_poisson_mixed_and_the_same_for_a_seed() -> None:
     def num_tokens(text: str) -> int:
         return len(tokenizer.encode(text, "de"))
 
-    result = arrivals(40.0, 20.0, num_tokens, seed=1)
-    assert result == arrivals(40.0, 20.0, num_tokens, seed=1)
-    assert result != arrivals(40.0, 20.0, num_tokens, seed=2)
+    drawn = arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert drawn == arrivals(40.0, 20.0, num_tokens, seed=1)
+    assert drawn != arrivals(40.0, 20.0, num_tokens, seed=2)
     # 800 are expected, with a standard deviation of 28; the share of short ones has one of 0.014.
-    assert abs(len(result) - 800) < 120
-    assert abs(sum(item.kind == "short" for item in result) / len(result) - 0.8) < 0.06
-    gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(result)]
+    assert abs(len(drawn) - 800) < 120
+    assert abs(sum(arrival.kind == "short" for arrival in drawn) / len(drawn) - 0.8) < 0.06
+    gaps = [later.at_s - earlier.at_s for earlier, later in pairwise(drawn)]
     assert min(gaps) > 0
-    assert result[0].at_s > 0
-    assert result[-1].at_s < 20
+    assert drawn[0].at_s > 0
+    assert drawn[-1].at_s < 20
     # The standard deviation of the gaps of a Poisson process equals their mean.
     mean = sum(gaps) / len(gaps)
     assert 0.8 < (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean < 1.2
-    assert len({item.text for item in result}) == len(result)
-    for item in result:
-        fewest, most = SHORT_TOKENS if item.kind == "short" else LONG_TOKENS
-        assert fewest <= num_tokens(item.text) <= most
-        assert len(split_text(item.text, "en", lambda start, end: True)) == 1
-        assert num_tokens(item.text) <= 100
+    assert len({arrival.text for arrival in drawn}) == len(drawn)
+    for arrival in drawn:
+        fewest, most = SHORT_TOKENS if arrival.kind == "short" else LONG_TOKENS
+        assert fewest <= num_tokens(arrival.text) <= most
+        assert len(split_text(arrival.text, "en", lambda start, end: True)) == 1
+        assert num_tokens(arrival.text) <= 100
 
 
 def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -> None:
@@ -269,11 +269,11 @@ def test_timed_out_callers_count_with_their_patience_and_refusals_separately() -
         Answer("short", 429, 0.001, b""),
         Answer("long", 200, 0.9, b""),
     ]
-    result = summarise(Outcome(answers, [Answer("probe", 200, 0.002, b"")], 4.0, 0.8), plan)
-    assert (result["short_p50_ms"], result["short_p95_ms"], result["short_p99_ms"]) == (500, 500, 5000)
-    assert (result["long_p99_ms"], result["probe_p99_ms"]) == (900, 2)
-    assert (result["refused"], result["given_up"], result["sentences"]) == (1, 2, 102)
-    assert (result["offered_per_s"], result["goodput_per_s"]) == (51, 49)
+    summary = summarise(Outcome(answers, [Answer("probe", 200, 0.002, b"")], 4.0, 0.8), plan)
+    assert (summary["short_p50_ms"], summary["short_p95_ms"], summary["short_p99_ms"]) == (500, 500, 5000)
+    assert (summary["long_p99_ms"], summary["probe_p99_ms"]) == (900, 2)
+    assert (summary["refused"], summary["given_up"], summary["sentences"]) == (1, 2, 102)
+    assert (summary["offered_per_s"], summary["goodput_per_s"]) == (51, 49)
 
 
 async def ask(load: Load, answer_s: float, at_once: int = 1) -> tuple[Outcome, int]:

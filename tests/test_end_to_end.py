@@ -47,24 +47,24 @@ def test_a_sentence_is_translated_both_ways_greedy_and_with_a_beam(server: Serve
 
 
 def test_hypotheses_come_with_scores_best_first(server: Server) -> None:
-    (result,) = server.translate(text="cat likes tree.", num_hypotheses=3, return_scores=True)["translations"]
-    scores = [result["score"], *(other["score"] for other in result["alternatives"])]
+    (translation,) = server.translate(text="cat likes tree.", num_hypotheses=3, return_scores=True)["translations"]
+    scores = [translation["score"], *(other["score"] for other in translation["alternatives"])]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
 
 
 def test_a_text_of_two_paragraphs_keeps_its_layout(server: Server) -> None:
-    (result,) = server.translate(text="red cat.  old dog.\n\n\n  tree.\n", return_alignment=True)["translations"]
-    assert result["text"] == "rot Katze.  alt Hund.\n\n\n  Baum.\n"
-    assert result["alignment"]
+    (translation,) = server.translate(text="red cat.  old dog.\n\n\n  tree.\n", return_alignment=True)["translations"]
+    assert translation["text"] == "rot Katze.  alt Hund.\n\n\n  Baum.\n"
+    assert translation["alignment"]
 
 
 def test_a_text_of_two_paragraphs_has_a_confidence_if_it_is_asked_for(server: Server) -> None:
     text = "red cat.  old dog.\n\n\n  tree.\n"
     (plain,) = server.translate(text=text)["translations"]
-    (result,) = server.translate(text=text, return_confidence=True)["translations"]
-    confidence = result.pop("confidence")
-    assert result == plain
+    (translation,) = server.translate(text=text, return_confidence=True)["translations"]
+    confidence = translation.pop("confidence")
+    assert translation == plain
     assert [plain["text"][slice(*word["target"])] for word in confidence["words"]] == plain["text"].split()
     assert 0.0 < confidence["score"] <= 1.0
     assert {text[slice(*span)] for span in confidence["uncovered"]} <= set(text.split())
@@ -109,8 +109,10 @@ def test_sixty_four_concurrent_clients_get_the_results_of_one(server: Server) ->
     texts = ["red cat.", "old dog likes tree.", "house.", "tree sees red house."]
     alone = [server.translate(text=text)["translations"][0]["text"] for text in texts]
     with ThreadPoolExecutor(64) as clients:
-        result = list(clients.map(lambda n: server.translate(text=texts[n % 4])["translations"][0]["text"], range(64)))
-    assert result == alone * 16
+        translations = list(
+            clients.map(lambda n: server.translate(text=texts[n % 4])["translations"][0]["text"], range(64))
+        )
+    assert translations == alone * 16
     metrics = server.client.get("/metrics").text
     assert "verso_batch_rows_count" in metrics
 
@@ -129,10 +131,10 @@ def test_sigterm_under_load_finishes_running_requests_and_exits_with_0(toy_bundl
             request = {"text": ["red cat sees old dog."] * 100, "beam_size": 16}
             running = [clients.submit(server.translate, **request) for _ in range(8)]
             while server.admitted() < 8 * 100:
-                assert not all(item.done() for item in running)
+                assert not all(future.done() for future in running)
             assert server.stop() == 0
-            for item in running:
-                texts = {translation["text"] for translation in item.result()["translations"]}
+            for future in running:
+                texts = {translation["text"] for translation in future.result()["translations"]}
                 assert texts == {"rot Katze sieht alt Hund."}
     finally:
         server.popen.kill()
@@ -168,12 +170,12 @@ def test_two_bundles_of_a_folder_serve_their_pairs(toy_bundle: Path, french_bund
         assert refused.status_code == 422
         assert "name one of: fr-de, de-en, en-de" in refused.json()["detail"]
         texts = ["red cat sees old house.", "alte Katze sieht rotes Haus.", "42"]
-        result = server.translate(text=texts, source="auto")["translations"]
-        assert [entry["text"] for entry in result] == ["rot Katze sieht alt Haus.", *texts[1:]]
-        assert [entry["source"] for entry in result] == ["en", "de", "zxx"]
-        assert result[0]["detected"]["language"] == "en"
-        assert 0.5 < result[0]["detected"]["confidence"] <= 1
-        assert result[2]["detected"] is None
+        translations = server.translate(text=texts, source="auto")["translations"]
+        assert [entry["text"] for entry in translations] == ["rot Katze sieht alt Haus.", *texts[1:]]
+        assert [entry["source"] for entry in translations] == ["en", "de", "zxx"]
+        assert translations[0]["detected"]["language"] == "en"
+        assert 0.5 < translations[0]["detected"]["confidence"] <= 1
+        assert translations[2]["detected"] is None
         attention = server.client.post("/attention", json={"text": "red cat.", "source": "auto", "target": "de"})
         assert (attention.json()["model"], attention.json()["detected"]["language"]) == ("toy", "en")
         assert server.stop() == 0
@@ -192,10 +194,12 @@ def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
     event = threading.Event()
 
     def keep_asking(source: str) -> list[str]:
-        results = []
+        translations = []
         while not event.is_set():
-            results.append(server.translate(text="red cat sees old dog.", source=source)["translations"][0]["text"])
-        return results
+            translations.append(
+                server.translate(text="red cat sees old dog.", source=source)["translations"][0]["text"]
+            )
+        return translations
 
     try:
         server.wait_until_ready()
@@ -217,8 +221,8 @@ def test_a_bundle_is_loaded_and_unloaded_while_translations_run(
             refused = server.client.post("/translate", json={"text": "old tree.", "source": "fr", "target": "de"})
             assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_pair")
             event.set()
-            for item in english:
-                assert set(item.result()) == {"rot Katze sieht alt Hund."}
+            for future in english:
+                assert set(future.result()) == {"rot Katze sieht alt Hund."}
         assert "verso_models 1.0" in server.client.get("/metrics").text
         assert server.client.delete("/admin/models/toy", headers=as_operator).status_code == 200
         assert server.client.get("/readyz").status_code == 503

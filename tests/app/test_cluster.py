@@ -49,18 +49,18 @@ class LocalEngine:
         self._note(method, arguments)
         if method != "describe" and self.losses and self.losses.pop(0) >= 0:
             raise ReplicaLost
-        result = getattr(self.replica, method)(*_sent(arguments))
-        return _sent(await result if asyncio.iscoroutine(result) else result)
+        answer = getattr(self.replica, method)(*_sent(arguments))
+        return _sent(await answer if asyncio.iscoroutine(answer) else answer)
 
     async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Any, None]:
         self._note(method, arguments)
         num_left = self.losses.pop(0) if self.losses else -1
-        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as result:
-            async for item in result:
+        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as values:
+            async for value in values:
                 if num_left == 0:
                     raise ReplicaLost
                 num_left -= 1
-                yield _sent(item)
+                yield _sent(value)
 
     async def metrics(self) -> dict[str, bytes]:
         return {"replica": self.replica.render_metrics()}
@@ -81,7 +81,7 @@ async def cluster_of(
     """An ingress's service, and an engine for each translator."""
     chosen = {**BUDGET, "threads": 1, **settings}
     variables = {f"VERSO_{name.upper()}": str(value) for name, value in chosen.items()}
-    replicas = [EngineReplica(variables, 1, FakeBundles(item)) for item in translators]
+    replicas = [EngineReplica(variables, 1, FakeBundles(translator)) for translator in translators]
     engines = [LocalEngine(replica, list(losses or [])) for replica in replicas]
     service = RemoteTranslations(
         Settings(**chosen),
@@ -108,13 +108,13 @@ def request_of(texts: Sequence[str], **fields: Any) -> TranslationRequest:
 
 
 async def ask(service: RemoteTranslations, *texts: str, **fields: Any) -> list[str | Exception]:
-    result = await service.translate(request_of(texts, **fields))
-    return [item if isinstance(item, Exception) else item.text for item in result.results]
+    outcome = await service.translate(request_of(texts, **fields))
+    return [result if isinstance(result, Exception) else result.text for result in outcome.results]
 
 
 async def streamed(service: RemoteTranslations, *texts: str, **fields: Any) -> list[Any]:
-    result = service.stream(request_of(texts, **fields))
-    async with aclosing(result) as events:
+    stream = service.stream(request_of(texts, **fields))
+    async with aclosing(stream) as events:
         return [event async for event in events]
 
 
@@ -134,7 +134,7 @@ async def test_a_stream_that_loses_its_replica_goes_on_with_what_was_not_deliver
         sentences = [(event.text, event.index) for event in events if isinstance(event, StreamedSentence)]
         assert sorted(sentences) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
         assert [index for text, index in sentences if text == 0] == [0, 1, 2]
-        assert sorted(item.text for item in events if isinstance(item, StreamedText)) == [0, 1, 2]
+        assert sorted(event.text for event in events if isinstance(event, StreamedText)) == [0, 1, 2]
         assert isinstance(end, TranslateResult)
         assert [result.text for result in end.results if not isinstance(result, Exception)] == [
             text.upper() for text in texts
@@ -193,10 +193,10 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
     french = FakeTranslator(manifest=manifest_of("fr", "fr-de", "en-fr"), sha256="2" * 64)
     async with cluster_of(german, french) as (service, engines):
         texts = ["the cat.", "le chat.", "der Hund.", "123"]
-        result = await service.translate(TranslationRequest(texts, "auto", "de", GREEDY))
-        assert [text.model for text in result.texts] == ["de", "fr", None, None]
-        assert [item.detected and item.detected.language for item in result.texts] == ["en", "fr", "de", None]
-        assert [item.text for item in result.results if not isinstance(item, Exception)] == [
+        outcome = await service.translate(TranslationRequest(texts, "auto", "de", GREEDY))
+        assert [text.model for text in outcome.texts] == ["de", "fr", None, None]
+        assert [text.detected and text.detected.language for text in outcome.texts] == ["en", "fr", "de", None]
+        assert [result.text for result in outcome.results if not isinstance(result, Exception)] == [
             "THE CAT.",
             "LE CHAT.",
             "der Hund.",
@@ -204,7 +204,7 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
         ]
         assert [engine.asked for engine in engines] == [[["the cat."]], [["le chat."]]]
         *_, end = await streamed(service, *texts, source="auto")
-        assert [item.model for item in end.texts] == ["de", "fr", None, None]
+        assert [text.model for text in end.texts] == ["de", "fr", None, None]
         assert await service.pair_of("le chat.", "auto", "de") == ("fr", "de")
 
 
@@ -235,7 +235,7 @@ async def test_metrics_of_all_processes_are_one_page() -> None:
         names = [family.name for family in families]
         assert len(set(names)) == len(names)
         finished = next(family for family in families if family.name == "verso_sentences")
-        (sample,) = [item for item in finished.samples if item.labels.get("outcome") == "finished"][:1]
+        (sample,) = [sample for sample in finished.samples if sample.labels.get("outcome") == "finished"][:1]
         assert (sample.labels["process"], sample.value) == ("replica", 1.0)
 
 

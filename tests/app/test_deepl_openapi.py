@@ -43,13 +43,13 @@ def requests() -> Iterator[Any]:
 
 def models() -> dict[tuple[str, str], Any]:
     """The model of the answer of each route that has one."""
-    result: dict[tuple[str, str], Any] = {}
+    by_operation: dict[tuple[str, str], Any] = {}
     for route in iter_route_contexts(APP.routes):
         for method in route.methods or ():
             for status, response in getattr(route, "responses", {}).items():
                 if int(status) < 400 and "model" in response:
-                    result[str(route.path_format), method.lower()] = response["model"]
-    return result
+                    by_operation[str(route.path_format), method.lower()] = response["model"]
+    return by_operation
 
 
 MODELS = models()

@@ -17,15 +17,15 @@ def detector() -> LanguageDetector:
     return LanguageDetector()
 
 
-def languages(result: list[Detection | None]) -> list[str | None]:
-    return [None if item is None else item.language for item in result]
+def languages(detections: list[Detection | None]) -> list[str | None]:
+    return [None if detection is None else detection.language for detection in detections]
 
 
 def test_each_text_has_its_own_language(detector: LanguageDetector) -> None:
     texts = ["The house at the end of the street is old.", "Das Haus am Ende der Straße ist alt."]
-    result = detector.detect(texts, ENGLISH_GERMAN)
-    assert languages(result) == ["en", "de"]
-    assert all(item is not None and 0.7 < item.confidence <= 1.0 for item in result)
+    detections = detector.detect(texts, ENGLISH_GERMAN)
+    assert languages(detections) == ["en", "de"]
+    assert all(detection is not None and 0.7 < detection.confidence <= 1.0 for detection in detections)
 
 
 def test_a_text_in_a_script_of_no_loaded_language_has_no_language(detector: LanguageDetector) -> None:
@@ -33,8 +33,8 @@ def test_a_text_in_a_script_of_no_loaded_language_has_no_language(detector: Lang
 
 
 def test_codes_are_returned_as_they_were_given(detector: LanguageDetector) -> None:
-    result = detector.detect(["Das Haus am Ende der Straße ist alt."], ("eng_Latn", "deu_Latn"))
-    assert languages(result) == ["deu_Latn"]
+    detections = detector.detect(["Das Haus am Ende der Straße ist alt."], ("eng_Latn", "deu_Latn"))
+    assert languages(detections) == ["deu_Latn"]
 
 
 def test_languages_that_are_loaded_later_are_detected_too(detector: LanguageDetector) -> None:
@@ -63,10 +63,10 @@ def test_loaded_languages_are_kept(detector: LanguageDetector, caplog: pytest.Lo
 def test_many_languages_are_detected_in_low_accuracy_mode(caplog: pytest.LogCaptureFixture) -> None:
     many = ("en", "de", "fr", "es", "it", "nl", "pl", "sv", "da")
     with caplog.at_level(logging.INFO, logger="app.detection"):
-        result = LanguageDetector().detect(["Das Haus am Ende der Straße ist alt."], many)
+        detections = LanguageDetector().detect(["Das Haus am Ende der Straße ist alt."], many)
     fields: Any = caplog.records[0]
     assert fields.fields["accuracy"] == "low"
-    assert languages(result) == ["de"]
+    assert languages(detections) == ["de"]
 
 
 def test_varieties_are_detected_as_their_language_with_the_shortest_code_first() -> None:
@@ -81,6 +81,6 @@ def test_varieties_are_detected_as_their_language_with_the_shortest_code_first()
     }
 
 
-@pytest.mark.parametrize(("text", "result"), [("", False), (" \n", False), ("12 — 7 😀", False), ("5 kg", True)])
-def test_detection_needs_letters(text: str, result: bool) -> None:
-    assert has_letters(text) is result
+@pytest.mark.parametrize(("text", "expected"), [("", False), (" \n", False), ("12 — 7 😀", False), ("5 kg", True)])
+def test_detection_needs_letters(text: str, expected: bool) -> None:
+    assert has_letters(text) is expected

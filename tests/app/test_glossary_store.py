@@ -26,9 +26,9 @@ def en_de(**pairs: str) -> Dictionary:
 
 
 def test_terms_are_written_as_they_are_read() -> None:
-    result = parse_tsv("house\tGebäude\r\n\n cat \tder Kater\t".removesuffix("\t"))
-    assert result == terms(house="Gebäude", cat="der Kater")
-    assert parse_tsv(to_tsv(result)) == result
+    glossary_terms = parse_tsv("house\tGebäude\r\n\n cat \tder Kater\t".removesuffix("\t"))
+    assert glossary_terms == terms(house="Gebäude", cat="der Kater")
+    assert parse_tsv(to_tsv(glossary_terms)) == glossary_terms
 
 
 def test_csv_has_quotes_and_languages_that_are_ignored() -> None:

@@ -326,7 +326,7 @@ async def test_a_second_decoding_that_does_not_end_well_leaves_the_first_answer(
 
 async def test_a_sentence_requested_twice_is_translated_once_with_equal_results() -> None:
     translator, without = FakeTranslator(), FakeTranslator()
-    calls: list[dict[str, Any]] = [
+    requests: list[dict[str, Any]] = [
         {"texts": ["One. Two.", "Two.", "nan"], "options": GREEDY},
         {"texts": ["Two.\n\n One."], "options": GREEDY, "return_alignment": True, "return_confidence": True},
         {"texts": ["Two."], "options": TranslationOptions(num_hypotheses=2, return_scores=True)},
@@ -337,10 +337,10 @@ async def test_a_sentence_requested_twice_is_translated_once_with_equal_results(
         service_of(translator) as service,
         service_of(without, cache_bytes=0, coalesce="off") as plain,
     ):
-        for request in calls * 2:
-            for index, item in enumerate((service, plain)):
+        for request in requests * 2:
+            for index, asked_service in enumerate((service, plain)):
                 texts, arguments = request["texts"], {name: request[name] for name in request if name != "texts"}
-                results = (await ask(item, *texts, **arguments)).results
+                results = (await ask(asked_service, *texts, **arguments)).results
                 values[index].append([type(result) if isinstance(result, Exception) else result for result in results])
     assert values[0] == values[1]
     assert sum(translator.log.joins) == 6, "four distinct sentences, and one that fails each time"

@@ -178,9 +178,9 @@ async def test_pairs_and_detection_wait_for_the_models_until_the_deadline(monkey
         late = [asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))]
         await eventually(gate.reached.is_set)
         advance_clock(monkeypatch, 11.0)
-        for item in late:
+        for task in late:
             with pytest.raises(DeadlineExceeded):
-                await item
+                await task
         waiting = asyncio.create_task(service.language_pairs()), asyncio.create_task(service.detect(["the cat"]))
         gate.open.set()
         assert (await waiting[0]).pairs == MANIFEST.pairs

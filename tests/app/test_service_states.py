@@ -179,16 +179,16 @@ async def test_stopping_does_not_wait_for_a_model_that_still_loads(fails: bool) 
 async def test_stopping_refuses_waiting_requests() -> None:
     translator = held_translator()
     async with service_of(translator) as service:
-        calls = [asyncio.create_task(ask(service, "text")), asyncio.create_task(ask(service, "other"))]
+        waiting = [asyncio.create_task(ask(service, "text")), asyncio.create_task(ask(service, "other"))]
         await eventually(translator.stepping.is_set)
-        calls.append(asyncio.create_task(ask(service, "late")))
+        waiting.append(asyncio.create_task(ask(service, "late")))
         looking = asyncio.create_task(look(service, "two words"))
         await eventually(lambda: num_waiting_calls(service.engine))
         stopping = asyncio.create_task(service.stop())
         await eventually(lambda: is_stopping(service.engine))
         translator.step_gate.set()
         await stopping
-        for task in (*calls, looking):
+        for task in (*waiting, looking):
             with pytest.raises(NotReady, match="has stopped"):
                 await task
         with pytest.raises(NotReady, match="has stopped"):
@@ -229,12 +229,12 @@ async def test_draining_an_idle_service_ends_at_once() -> None:
 async def test_requests_cancelled_by_draining_leave_the_model() -> None:
     translator = held_translator()
     async with service_of(translator) as service:
-        calls: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(ask(service, "running"))]
         await eventually(translator.stepping.is_set)
-        calls.append(asyncio.create_task(look(service, "two words")))
+        tasks.append(asyncio.create_task(look(service, "two words")))
         await eventually(lambda: num_waiting_calls(service.engine))
         assert not await service.drain(0.0)
-        for task in calls:
+        for task in tasks:
             with pytest.raises(NotReady, match="shutting down"):
                 await task
         translator.step_gate.set()

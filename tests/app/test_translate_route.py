@@ -336,7 +336,7 @@ async def test_a_request_over_a_limit_is_refused_with_the_number_and_the_bound(
 
 
 @pytest.mark.parametrize(
-    ("body", "output"),
+    ("body", "message"),
     [
         (b"", "empty"),
         (b"{", "line 1 column 1"),
@@ -355,13 +355,13 @@ async def test_a_request_over_a_limit_is_refused_with_the_number_and_the_bound(
     ],
 )
 async def test_a_body_that_is_not_a_json_object_is_refused_with_the_position(
-    client: httpx.AsyncClient, body: bytes, output: str
+    client: httpx.AsyncClient, body: bytes, message: str
 ) -> None:
     response = await client.post("/translate", content=body, headers={"content-type": "application/json"})
     if response.status_code == 422:  # a JSON number that no field accepts
-        assert output == "number"
+        assert message == "number"
         return
-    assert output in problem_of(response, 400, "malformed_body")["detail"]
+    assert message in problem_of(response, 400, "malformed_body")["detail"]
 
 
 async def test_an_escaped_surrogate_pair_is_one_character(client: httpx.AsyncClient, service: RoteService) -> None:

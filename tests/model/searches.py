@@ -15,11 +15,11 @@ PREFIXES: list[tuple[int, ...]] = [(), (5,), (), (9, 4, 6, 4), (6, 7), (3, 4, 5,
 
 def paths(search: SearchTrace) -> list[dict[tuple[int, ...], Candidate]]:
     """The candidates of each step by their chosen tokens."""
-    result: dict[int, tuple[int, ...]] = {0: ()}
+    by_id: dict[int, tuple[int, ...]] = {0: ()}
     steps = []
     for step in search:
-        result |= {candidate.id: (*result[candidate.parent], candidate.token_id) for candidate in step}
-        steps.append({result[candidate.id]: candidate for candidate in step})
+        by_id |= {candidate.id: (*by_id[candidate.parent], candidate.token_id) for candidate in step}
+        steps.append({by_id[candidate.id]: candidate for candidate in step})
     return steps
 
 
@@ -50,11 +50,11 @@ def check_search(hypothesis: Hypothesis, request: DecodingRequest, policy: Decod
     ]
     best = sorted(scored, key=lambda entry: -entry[0])[: request.options.num_hypotheses]
     assert len(answers) == len(best)
-    for item, (score, path) in zip(answers, best, strict=True):
-        if item.score is not None:
-            assert item.score == pytest.approx(score, abs=1e-5)
+    for answer, (score, path) in zip(answers, best, strict=True):
+        if answer.score is not None:
+            assert answer.score == pytest.approx(score, abs=1e-5)
         chosen = path[:-1] if path[-1] == VOCABULARY.end_id else path
-        assert item.token_ids == [*request.prefix_ids, *chosen]
+        assert answer.token_ids == [*request.prefix_ids, *chosen]
 
 
 def _check_steps(search: SearchTrace, width: int) -> None:
@@ -65,7 +65,9 @@ def _check_steps(search: SearchTrace, width: int) -> None:
     running = {0}
     for step in search:
         assert len(step) <= (2 * width if width > 1 else 1)
-        assert [item.log_prob for item in step] == sorted((item.log_prob for item in step), reverse=True)
+        assert [candidate.log_prob for candidate in step] == sorted(
+            (candidate.log_prob for candidate in step), reverse=True
+        )
         for candidate in step:
             assert candidate.parent in running
             assert candidate.log_prob <= log_probs[candidate.parent] + 1e-5

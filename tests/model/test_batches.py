@@ -70,11 +70,11 @@ def test_a_weight_is_the_number_of_repetitions_in_an_epoch() -> None:
     batches = BatchMaker(
         [often, seldom], ("en", "de"), [("en", "de")], TOKENIZER, batch_tokens=80, max_tokens=20, seed=3
     )
-    result = rows(list(batches.epoch(0)))
+    counts = rows(list(batches.epoch(0)))
     rare = (tuple(TOKENIZER.encode("rare", "de")), (START_ID, *TOKENIZER.encode_target("selten")))
-    assert 60 < result.pop(rare) < 140
-    assert set(result.values()) == {2, 3}
-    assert set(result) == set(expected_rows([("en", "de")]))
+    assert 60 < counts.pop(rare) < 140
+    assert set(counts.values()) == {2, 3}
+    assert set(counts) == set(expected_rows([("en", "de")]))
     assert rows(list(batches.epoch(1))) != rows(list(batches.epoch(0))), "every epoch draws again"
 
 
@@ -89,9 +89,9 @@ def test_tagged_sources_have_their_symbol_after_the_language_marker(cut: float) 
     tokenizer = learn_tokenizer(SENTENCES, 350, ["de", "en"], reserve_symbols=True)
     tagged = LoadedCorpus(PAIRS, tag=BACK_TRANSLATED)
     batches = maker(corpora=[tagged], tokenizer=tokenizer, subword_sampling=cut)
-    result = rows(list(batches.epoch(0)))
-    assert result
-    for source, target in result:
+    drawn = rows(list(batches.epoch(0)))
+    assert drawn
+    for source, target in drawn:
         assert tokenizer.pieces(source[:2]) in (["<2de>", "<bt>"], ["<2en>", "<bt>"])
         assert "<bt>" not in [*tokenizer.pieces(source[2:]), *tokenizer.target_pieces(target)]
 
@@ -198,9 +198,9 @@ def test_a_sampled_source_stays_complete_and_within_the_bound() -> None:
 
 def test_augmentation_of_both_sides_changes_both() -> None:
     shouted = rows(list(maker(augmentation=Augmentation(upper=1), max_tokens=60).epoch(0)))
-    results = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
+    texts = {tuple(TOKENIZER.decode(side) for side in row) for row in shouted}
     expected = {(a.upper().strip(), b.upper().strip()) for pair in PAIRS for a, b in (pair, pair[::-1])}
-    assert results == expected
+    assert texts == expected
 
 
 def test_joined_sentences_are_longer_fewer_and_one_directional() -> None:

@@ -179,7 +179,7 @@ def without(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("weights", "output"),
+    ("weights", "message"),
     [
         (without(checkpoint().weights), f"misses parameter {NAME}; it is of another architecture"),
         ({**checkpoint().weights, "extra": torch.ones(1)}, "has the unknown parameter extra"),
@@ -192,8 +192,8 @@ def without(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     ],
     ids=["missing", "surplus", "shape", "nan", "infinity"],
 )
-def test_weights_that_do_not_fit_are_named(weights: dict[str, Tensor], output: str) -> None:
-    with pytest.raises(ArtifactError, match=output):
+def test_weights_that_do_not_fit_are_named(weights: dict[str, Tensor], message: str) -> None:
+    with pytest.raises(ArtifactError, match=message):
         replace(checkpoint(), weights=weights).build()
 
 
@@ -230,8 +230,8 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_partial_one(
 
 
 def test_an_average_is_the_mean_of_each_parameter() -> None:
-    item, two = {"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, 6.0])}
-    assert torch.equal(average_weights([item, two])["a"], torch.tensor([2.0, 4.0]))
+    first, second = {"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, 6.0])}
+    assert torch.equal(average_weights([first, second])["a"], torch.tensor([2.0, 4.0]))
 
 
 @pytest.mark.parametrize("other", [{"b": torch.ones(1)}, {"a": torch.ones(2)}, {}], ids=["name", "shape", "nothing"])

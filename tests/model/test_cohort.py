@@ -136,7 +136,7 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
 ) -> None:
     transformer = tiny_transformer(seed=seed)
     rng = random.Random(f"{seed} {width} {force_end}")
-    calls = []
+    inputs = []
     for key, source in enumerate(random_sources(40, seed=seed)):
         required_ids = tuple(rng.sample(range(8, 12), rng.randint(1, 4)))
         options = DecodingOptions(
@@ -150,10 +150,10 @@ def test_every_hypothesis_holds_the_required_tokens_whatever_the_options(
             min_new_tokens=rng.choice([0, len(required_ids)]),
             no_repeat_ngram_size=rng.choice([0, 0, 1, 2]),
         )
-        calls.append(DecodingRequest(key, source, options, (5,), required_ids))
+        inputs.append(DecodingRequest(key, source, options, (5,), required_ids))
     policy = DecodingPolicy(forbidden=RESERVED.forbidden, force_end=force_end, renormalise=seed == 2)
-    outcomes = drive(plain_cohort(transformer, width, policy), calls)
-    for request in calls:
+    outcomes = drive(plain_cohort(transformer, width, policy), inputs)
+    for request in inputs:
         check_required(outcomes[request.key], request.required_ids)
     reasons = {hypothesis.finish_reason for outcome in outcomes.values() for hypothesis in ranked(outcome)}
     assert reasons == {"stop", "length"}

@@ -205,9 +205,9 @@ def test_a_sample_of_a_large_corpus_can_be_drawn(tmp_path: Path) -> None:
 
 def test_a_pair_is_unseen_if_neither_side_is_in_the_text() -> None:
     existing = [("Good morning!", "Guten Morgen!"), ("Yes.", "Ja.")]
-    calls = [("good morning", "Moin"), ("Morning", "guten morgen."), ("Ja", "Yes"), ("Good", "Gut")]
-    assert unseen(calls, existing) == [("Ja", "Yes"), ("Good", "Gut")]
-    assert unseen(calls, []) == calls
+    pairs = [("good morning", "Moin"), ("Morning", "guten morgen."), ("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(pairs, existing) == [("Ja", "Yes"), ("Good", "Gut")]
+    assert unseen(pairs, []) == pairs
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,15 @@ def examples(folder: Path | None, tokenizer: VersoTokenizer = TOKENIZER, **chang
     return Examples(corpora, ("en", "de"), BOTH, tokenizer, kept_in=folder, **values)
 
 
-def contents(product: Examples) -> list[Any]:
+def contents(stored: Examples) -> list[Any]:
     return [
         (
-            product.text(index),
-            *(side.tolist() for side in product.ids(index)),
-            product.address(index),
-            product.weights[index],
+            stored.text(index),
+            *(side.tolist() for side in stored.ids(index)),
+            stored.address(index),
+            stored.weights[index],
         )
-        for index in range(len(product))
+        for index in range(len(stored))
     ]
 
 

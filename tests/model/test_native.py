@@ -211,7 +211,7 @@ def test_threads_may_be_divided_in_any_way(width: int) -> None:
     options = TranslationOptions(
         "beam" if width > 1 else "greedy", beam_size=width, max_new_tokens=4, return_scores=True
     )
-    result, before = [], torch.get_num_threads()
+    by_division, before = [], torch.get_num_threads()
     try:
         for num_threads, together in ((1, 9), (2, 3), (3, 9), (7, 9), (7, 1)):
             torch.set_num_threads(num_threads)
@@ -222,10 +222,10 @@ def test_threads_may_be_divided_in_any_way(width: int) -> None:
                 outcomes |= {outcome.key: outcome for outcome in group.join(request)}
                 while group.num_sentences:
                     outcomes |= {outcome.key: outcome for outcome in group.step()}
-            result.append([answers(outcomes[key]) for key in range(len(sources))])
+            by_division.append([answers(outcomes[key]) for key in range(len(sources))])
     finally:
         torch.set_num_threads(before)
-    assert all(item == result[0] for item in result)
+    assert by_division == by_division[:1] * len(by_division)
 
 
 def decode_together(
@@ -507,10 +507,10 @@ def test_an_imported_model_gives_the_outputs_of_torch(family: str, tmp_path: Pat
     sources = long_sources(200, translator.manifest.architecture["source_vocab_size"], vocabulary.end_id)
     options = TranslationOptions(num_hypotheses=4, max_new_tokens=15, return_scores=True)
     target = "de" if family == "m2m100" else None
-    result = translator.translate_tokens(sources, options, target)
+    outputs = translator.translate_tokens(sources, options, target)
     with_torch = Translator(translator.bundle, native=False)
     ties = 0
-    for first, other in zip(result, with_torch.translate_tokens(sources, options, target), strict=True):
+    for first, other in zip(outputs, with_torch.translate_tokens(sources, options, target), strict=True):
         for ours, theirs in zip((first, *first.alternatives), (other, *other.alternatives), strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-4)
             ties += ours.token_ids != theirs.token_ids
@@ -685,7 +685,7 @@ def test_a_library_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("_fresh_library")
 @pytest.mark.parametrize(
-    ("machine", "has_compiler", "output"),
+    ("machine", "has_compiler", "message"),
     [
         ("riscv64", True, "this is riscv64"),
         ("x86_64", True, "failed: x.h:1: error: no such header"),
@@ -697,7 +697,7 @@ def test_installation_succeeds_without_the_compiled_decoder_and_only_the_check_f
     arguments: list[str],
     machine: str,
     has_compiler: bool,
-    output: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -705,11 +705,11 @@ def test_installation_succeeds_without_the_compiled_decoder_and_only_the_check_f
     path = failing_compiler(tmp_path)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(shutil, "which", lambda name: path if has_compiler else None)
-    if arguments and "failed" in output:
+    if arguments and "failed" in message:
         with pytest.raises(SystemExit, match="no such header"):
             compiler.main(arguments)
         return
     compiler.main(arguments)
     out = capsys.readouterr().out
-    assert output in out
+    assert message in out
     assert "torch decodes" in out

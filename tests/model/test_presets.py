@@ -98,7 +98,8 @@ def test_a_preset_exports_translates_and_returns_attention_of_every_layer(
     assert sum(answer == word[::-1] for answer, word in zip(answers, words, strict=True)) >= 0.9 * len(words)
     with_torch = Translator.load(path, num_threads=1, native=False)
     # The compiled decoder keeps an int8 model's keys and values in float16, which may change the order of close scores.
-    agreed = sum(item.text == answer for item, answer in zip(with_torch.translate(words, GREEDY), answers, strict=True))
+    of_torch = with_torch.translate(words, GREEDY)
+    agreed = sum(translation.text == answer for translation, answer in zip(of_torch, answers, strict=True))
     assert agreed >= (len(words) if precision == "float32" else 0.95 * len(words))
     attention = translator.attention("badge", GREEDY, steps=AttentionHead("cross", 1, 3))
     assert attention.translation == "egdab"

@@ -115,9 +115,9 @@ def test_a_beam_of_one_is_greedy() -> None:
     transformer = tiny_transformer()
     for source in random_sources(10):
         greedy = answer(transformer, source, DecodingOptions(decoding="greedy", return_scores=True))
-        item = beam_of_one(transformer, source)
-        assert item.token_ids == greedy.token_ids
-        assert item.score == pytest.approx(greedy.score, abs=1e-5)
+        beam = beam_of_one(transformer, source)
+        assert beam.token_ids == greedy.token_ids
+        assert beam.score == pytest.approx(greedy.score, abs=1e-5)
 
 
 def exhaustive(
@@ -129,7 +129,7 @@ def exhaustive(
     prefix: tuple[int, ...] = (),
 ) -> list[tuple[float, list[int]]]:
     """All possible outputs, best first: finished ones of up to ``longest`` tokens, and truncated ones."""
-    results: list[tuple[float, list[int]]] = []
+    scored: list[tuple[float, list[int]]] = []
     for length in range(longest + 1):
         for tokens in itertools.product(vocabulary, repeat=length):
             closing = [VOCABULARY.end_id] if length < longest else []
@@ -137,8 +137,8 @@ def exhaustive(
                 float(log_probs(transformer, source, [*prefix, *tokens[:position]])[token])
                 for position, token in enumerate([*tokens, *closing])
             )
-            results.append((total / (len(prefix) + length + len(closing)) ** penalty, [*prefix, *tokens]))
-    return sorted(results, key=lambda entry: -entry[0])
+            scored.append((total / (len(prefix) + length + len(closing)) ** penalty, [*prefix, *tokens]))
+    return sorted(scored, key=lambda entry: -entry[0])
 
 
 @pytest.mark.parametrize("prefix", [(), (4,), (5, 3, 3)], ids=str)
@@ -313,7 +313,7 @@ def test_an_answer_with_its_prefix_is_no_longer_than_the_model_can() -> None:
 def test_the_search_is_absent_unless_requested() -> None:
     for decoding in (DecodingOptions(decoding="greedy"), DecodingOptions(num_hypotheses=2)):
         translation = answer(tiny_transformer(), [4, 5, 2], decoding)
-        assert all(item.search == () for item in (translation, *translation.alternatives))
+        assert all(hypothesis.search == () for hypothesis in (translation, *translation.alternatives))
 
 
 @pytest.mark.parametrize("prefix", [(), (8, 5)], ids=str)

@@ -160,10 +160,10 @@ def test_a_table_round_trips_through_bytes() -> None:
     shortlist = replace(random_table(1), facts={"per_token": 12})
     content = shortlist.to_bytes()
     assert content == shortlist.to_bytes()
-    result = Shortlist.from_bytes(content)
+    restored = Shortlist.from_bytes(content)
     for name in ("offsets", "ids", "always"):
-        np.testing.assert_array_equal(getattr(result, name), getattr(shortlist, name))
-    assert result.facts == {"per_token": 12}
+        np.testing.assert_array_equal(getattr(restored, name), getattr(shortlist, name))
+    assert restored.facts == {"per_token": 12}
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"nonsense"])
@@ -181,7 +181,7 @@ GOOD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("wrong", "output"),
+    ("wrong", "message"),
     [
         ({"steps": None}, "steps"),
         ({"steps": np.array([[1], [2], [3]])}, "steps is not a row of whole numbers"),
@@ -199,10 +199,10 @@ GOOD: dict[str, Any] = {
         ({"always": np.array([1])}, "closing token 2"),
     ],
 )
-def test_an_invalid_table_is_refused(wrong: dict[str, Any], output: str, tmp_path: Path) -> None:
+def test_an_invalid_table_is_refused(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:
     arrays = {name: part for name, part in {**GOOD, **wrong}.items() if part is not None}
     np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(ArtifactError, match=output) as refused:
+    with pytest.raises(ArtifactError, match=message) as refused:
         Shortlist.from_bytes((tmp_path / "x.npz").read_bytes()).check(2, 5, 2)
     assert "verso shortlist" in str(refused.value)
 

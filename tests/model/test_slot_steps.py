@@ -181,7 +181,7 @@ def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
     transformer = tiny_transformer()
     group = slot_cohort(transformer, options.width)
     inputs = some_searches(requests(random_sources(5), options, prefix_ids=PREFIXES))
-    result: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(inputs)}
+    outcomes: dict[int, Finished] = {outcome.key: outcome for outcome in group.join(inputs)}
     while group.num_sentences:
         slots = step_of(group).tensors
         before = copy.deepcopy(slots)
@@ -189,8 +189,8 @@ def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
             step_of(group).run(full=True)
         for name in ("active", "position", "history", "sums", "pool_scores", "pool_history", "suffixes", "num_ended"):
             assert torch.equal(getattr(slots, name), getattr(before, name)), name
-        result |= {outcome.key: outcome for outcome in group.step()}
-    all_same(result, drive(plain_cohort(transformer, options.width), inputs))
+        outcomes |= {outcome.key: outcome for outcome in group.step()}
+    all_same(outcomes, drive(plain_cohort(transformer, options.width), inputs))
 
 
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])

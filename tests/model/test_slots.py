@@ -214,10 +214,12 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence(stepping: di
         replace(BEAM, no_repeat_ngram_size=2, return_scores=False),
         replace(BEAM, no_repeat_ngram_size=3),
     ]
-    calls = [DecodingRequest(key, source, several[key % len(several)]) for key, source in enumerate(random_sources(30))]
-    outcomes, _ = drive_at_random(slot_cohort(transformer, 4, **stepping), calls, seed=1, most=7)
+    inputs = [
+        DecodingRequest(key, source, several[key % len(several)]) for key, source in enumerate(random_sources(30))
+    ]
+    outcomes, _ = drive_at_random(slot_cohort(transformer, 4, **stepping), inputs, seed=1, most=7)
     for key, outcome in outcomes.items():
-        same(outcome, drive(plain_cohort(transformer, 4), [calls[key]])[key])
+        same(outcome, drive(plain_cohort(transformer, 4), [inputs[key]])[key])
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -231,12 +233,12 @@ def test_a_source_or_target_longer_than_the_bucket_moves_all_sentences_to_a_larg
     assert group.tensors.bucket.target == 32
     group.step()
     far = replace(options, max_new_tokens=50, min_new_tokens=45)
-    calls = [DecodingRequest(2, long_source, options), DecodingRequest(3, [8, 9, 2], far)]
-    group.join(calls)
+    inputs = [DecodingRequest(2, long_source, options), DecodingRequest(3, [8, 9, 2], far)]
+    group.join(inputs)
     assert group.tensors.bucket.target == 64
     assert group.longest_source == len(long_source)
     outcomes = drive(group, [])
-    plain = [DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options), *calls]
+    plain = [DecodingRequest(0, [4, 5, 2], options), DecodingRequest(1, [6, 2], options), *inputs]
     all_same(outcomes, drive(plain_cohort(transformer, width), plain))
 
 
@@ -255,14 +257,14 @@ def test_slots_shrink_when_most_are_free() -> None:
     long = DecodingOptions(beam_size=2, min_new_tokens=15, max_new_tokens=16, return_scores=True)
     short = replace(long, min_new_tokens=0, max_new_tokens=2)
     sources = random_sources(16)
-    calls = [DecodingRequest(key, source, short if key else long) for key, source in enumerate(sources)]
-    group.join(calls)
+    inputs = [DecodingRequest(key, source, short if key else long) for key, source in enumerate(sources)]
+    group.join(inputs)
     assert step_of(group).tensors.bucket.slots == 16
-    result = {outcome.key: outcome for _ in range(2) for outcome in group.step()}
-    assert len(result) == 15
+    outcomes = {outcome.key: outcome for _ in range(2) for outcome in group.step()}
+    assert len(outcomes) == 15
     assert step_of(group).tensors.bucket.slots == 1
-    result |= drive(group, [])
-    all_same(result, drive(plain_cohort(transformer, 2), calls))
+    outcomes |= drive(group, [])
+    all_same(outcomes, drive(plain_cohort(transformer, 2), inputs))
 
 
 def test_slots_are_reused_by_the_next_cohort() -> None:

@@ -35,13 +35,13 @@ def segmentations(text: str) -> dict[tuple[int, ...], float]:
     """Every segmentation and its log-probability, by exhaustive search."""
     if not text:
         return {(): 0.0}
-    result: dict[tuple[int, ...], float] = {}
+    log_probs: dict[tuple[int, ...], float] = {}
     for end in range(1, len(text) + 1):
         number = PROCESSOR.PieceToId(text[:end])
         if number != PROCESSOR.unk_id():
             for rest, log_prob in segmentations(text[end:]).items():
-                result[number, *rest] = PROCESSOR.GetScore(number) + log_prob
-    return result
+                log_probs[number, *rest] = PROCESSOR.GetScore(number) + log_prob
+    return log_probs
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 1.0])

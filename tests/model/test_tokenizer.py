@@ -252,11 +252,11 @@ def test_characters_without_a_piece_are_not_known() -> None:
     tokenizer = learn_tokenizer(
         ["the café is open", "a b c"], 277, ["de"], normalisation="nfc", required_characters="½"
     )
-    reference = tokenizer.known_characters
-    assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in reference] == []
-    assert [character for character in "xyß猫😀\u0302\ufffd" if character in reference] == []
-    assert reference.includes("the café")
-    assert not reference.includes("the cat 猫")
+    known = tokenizer.known_characters
+    assert [character for character in "aé½\u0301\u200b\u00a0EÉ" if character not in known] == []
+    assert [character for character in "xyß猫😀\u0302\ufffd" if character in known] == []
+    assert known.includes("the café")
+    assert not known.includes("the cat 猫")
 
 
 @pytest.mark.parametrize("character", ["\u2581", "\u0131", "\u212a"])
@@ -291,11 +291,11 @@ def test_an_unused_piece_is_neither_read_nor_written() -> None:
 def test_a_vocabulary_finds_its_text_in_another_one() -> None:
     text = ["the windmill turns", "a windmill", "two windmills turned in the wind"]
     larger = learn_tokenizer(text, 346, ["de", "en"], reserve_symbols=True)
-    result = dict(zip(larger.pieces(range(larger.vocab_size)), larger.counterparts(TOKENIZER), strict=True))
+    counterparts = dict(zip(larger.pieces(range(larger.vocab_size)), larger.counterparts(TOKENIZER), strict=True))
     old = {piece: token_id for token_id, piece in enumerate(TOKENIZER.pieces(range(TOKENIZER.vocab_size)))}
-    assert all(result[piece] == [token_id] for piece, token_id in old.items() if piece in result)
-    assert [piece for piece, ids in result.items() if not ids] == list(reserved_symbols())
-    cut = {piece: ids for piece, ids in result.items() if piece not in old and ids}
+    assert all(counterparts[piece] == [token_id] for piece, token_id in old.items() if piece in counterparts)
+    assert [piece for piece, ids in counterparts.items() if not ids] == list(reserved_symbols())
+    cut = {piece: ids for piece, ids in counterparts.items() if piece not in old and ids}
     assert cut, "no piece is new"
     for piece, ids in cut.items():
         assert TOKENIZER.decode(ids) == piece.removeprefix("▁")

@@ -303,9 +303,9 @@ def test_another_vocabulary_keeps_the_vectors_of_equal_tokens_and_takes_means_fo
         before, after = initial.weights[name], changed.weights[name]
         assert len(after) == other.vocab_size == changed.config.source_vocab_size
         assert after.isfinite().all()
-        for token_id, reference in enumerate(ids):
-            if reference:
-                torch.testing.assert_close(after[token_id], before[reference].mean(0))
+        for token_id, former_ids in enumerate(ids):
+            if former_ids:
+                torch.testing.assert_close(after[token_id], before[former_ids].mean(0))
     for name in initial.weights.keys() - {"source_embedding.tokens.weight", "output.bias"}:
         assert changed.weights[name] is initial.weights[name]
     with pytest.raises(ConfigError, match="one vocabulary for source and target; leave it out"):
@@ -325,7 +325,7 @@ def test_a_run_cannot_resume_with_another_initial_checkpoint(
 
 
 @pytest.mark.parametrize(
-    ("changes", "output"),
+    ("changes", "message"),
     [
         ({"model": {"d_ff": 96}}, "model asks for d_ff 96, but the model to start from has 64"),
         ({"vocab_size": 400}, "vocab_size is 400, but the vocabulary has the 300 tokens of the model to start from"),
@@ -335,12 +335,12 @@ def test_a_run_cannot_resume_with_another_initial_checkpoint(
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_settings_that_contradict_the_model_to_start_from_are_refused(
-    changes: dict[str, object], output: str, toy_checkpoint: Path
+    changes: dict[str, object], message: str, toy_checkpoint: Path
 ) -> None:
     checkpoint = load_checkpoint(toy_checkpoint)
     config = TrainingSettings.from_dict({"name": "x", "languages": ["en", "de"], "train": ["a"], "dev": "b"})
     config = replace(config, **{"max_tokens_per_sentence": 20, "pairs": ("en-de",), **changes})  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=output):
+    with pytest.raises(ConfigError, match=message):
         fine_tuning_config(config, checkpoint.config, checkpoint.tokenizer)
 
 
@@ -349,13 +349,13 @@ def test_an_invalid_initial_checkpoint_is_refused(toy_checkpoint: Path, tmp_path
     torn = tmp_path / "torn.pt"
     torn.write_bytes(toy_checkpoint.read_bytes()[:5000])
     (tmp_path / "text.pt").write_text("no model")
-    for path, output in (
+    for path, message in (
         (tmp_path / "nowhere.pt", "nowhere.pt cannot be read"),
         (torn, "cut short"),
         (tmp_path / "text.pt", "neither bundle nor checkpoint"),
         (tmp_path, "is a folder.*verso import"),
     ):
-        with pytest.raises(ArtifactError, match=output):
+        with pytest.raises(ArtifactError, match=message):
             run(config, tmp_path, "new", init_from=path)
 
 
@@ -381,10 +381,10 @@ def test_several_held_out_texts_are_scored_individually_and_on_average(tmp_path:
 
 
 def test_a_run_that_tells_placeholders_keeps_its_lexicon_and_resumes(tmp_path: Path) -> None:
-    headers = settings(tmp_path)
-    headers = replace(
-        headers,
-        vocab_size=headers.vocab_size + 64,
+    config = settings(tmp_path)
+    config = replace(
+        config,
+        vocab_size=config.vocab_size + 64,
         reserve_symbols=True,
         controls=Controls(placeholders=0.4, glossary=0.2, formality=0.5),
         max_steps=2,
@@ -392,10 +392,10 @@ def test_a_run_that_tells_placeholders_keeps_its_lexicon_and_resumes(tmp_path: P
         cooldown_steps=0,
         average=1,
     )
-    run(headers, tmp_path, "paused", stop_after_steps=1)
+    run(config, tmp_path, "paused", stop_after_steps=1)
     learned = (tmp_path / "paused" / LEXICON).read_bytes()
-    resumed = load_checkpoint(run(headers, tmp_path, "paused"))
+    resumed = load_checkpoint(run(config, tmp_path, "paused"))
     assert (tmp_path / "paused" / LEXICON).read_bytes() == learned
-    through = load_checkpoint(run(headers, tmp_path, "through"))
+    through = load_checkpoint(run(config, tmp_path, "through"))
     for name, weight in through.weights.items():
         assert torch.equal(weight, resumed.weights[name])

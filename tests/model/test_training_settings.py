@@ -59,7 +59,7 @@ def test_counts_must_be_whole_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "output"),
+    ("change", "message"),
     [
         ({"languages": ["en", "en"]}, r"languages is \['en', 'en'\]; it must be a list of two different languages"),
         ({"languages": "en"}, "languages is 'en'; it must be a list"),
@@ -111,8 +111,8 @@ def test_counts_must_be_whole_numbers(name: str) -> None:
     ],
     ids=str,
 )
-def test_an_invalid_setting_is_named_with_its_bound(change: dict[str, Any], output: str) -> None:
-    with pytest.raises(ConfigError, match=output):
+def test_an_invalid_setting_is_named_with_its_bound(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         TrainingSettings.from_dict({**VALID, **change})
 
 
@@ -139,7 +139,7 @@ def test_settings_round_trip_through_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "output"),
+    ("content", "message"),
     [
         (b"- a", "must be a mapping"),
         (b"", "must be a mapping"),
@@ -148,10 +148,10 @@ def test_settings_round_trip_through_json() -> None:
         (b"!!python/object/apply:os.getcwd []", "is no YAML"),
     ],
 )
-def test_an_invalid_configuration_file_is_refused_with_the_reason(content: bytes, output: str, tmp_path: Path) -> None:
+def test_an_invalid_configuration_file_is_refused_with_the_reason(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"{path}.* {output}"):
+    with pytest.raises(ConfigError, match=rf"{path}.* {message}"):
         TrainingSettings.load(path)
 
 
@@ -175,14 +175,14 @@ def test_the_number_of_sentences_of_a_corpus_must_be_whole(number: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("augment", "output"),
+    ("augment", "message"),
     [
         ({"shouting": 0.1}, "augment has the unknown key 'shouting'; it can have upper, lower"),
         (0.1, "augment is 0.1; it must be a mapping"),
         ({"upper": 2}, "augment.upper is 2; it must be a share, 0 to 1"),
     ],
 )
-def test_augmentation_is_a_mapping_of_shares(augment: Any, output: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(output)):
+def test_augmentation_is_a_mapping_of_shares(augment: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
         TrainingSettings.from_dict({**VALID, "augment": augment})
     assert TrainingSettings.from_dict({**VALID, "augment": {"upper": 0.1}}).augment.upper == 0.1

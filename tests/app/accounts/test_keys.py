@@ -132,8 +132,8 @@ def test_a_revoked_key_is_revoked_for_other_processes_and_stays_so(open_keys: Op
     key, token = store.create("shop", ("translate",), NOW)
     assert elsewhere.revoke(key.id, NOW + 1) is not None
     elsewhere.revoke(key.id, NOW + 5)
-    result = store.find(token)
-    assert result is not None and (result.revoked_at, result.why_unusable(NOW)) == (NOW + 1, "revoked")
+    stored = store.find(token)
+    assert stored is not None and (stored.revoked_at, stored.why_unusable(NOW)) == (NOW + 1, "revoked")
     assert store.revoke("000000000000", NOW) is None
 
 

@@ -148,7 +148,8 @@ async def test_documents_are_translated_one_after_the_other() -> None:
     async with open_bench(translator) as bench:
         first, second = await bench.add(b"the first"), await bench.add(b"the second")
         await eventually(translator.stepping.is_set)
-        assert [(await bench.documents.get(item.id)).status for item in (first, second)] == ["running", "queued"]
+        assert (await bench.documents.get(first.id)).status == "running"
+        assert (await bench.documents.get(second.id)).status == "queued"
         translator.step_gate.set()
         await bench.ended(second)
         assert await bench.text(first) == "THE FIRST"
@@ -240,10 +241,10 @@ async def test_a_document_that_is_cancelled_before_it_begins_is_not_translated(m
         next_active = DocumentStore.next_active
 
         def cancel_what_is_next(store: DocumentStore) -> Document | None:
-            result = next_active(store)
-            if result is not None:
-                store.end(result.id, "cancelled", bench.now + KEPT_S)
-            return result
+            document = next_active(store)
+            if document is not None:
+                store.end(document.id, "cancelled", bench.now + KEPT_S)
+            return document
 
         monkeypatch.setattr(DocumentStore, "next_active", cancel_what_is_next)
         document = await bench.add(b"one")
@@ -581,9 +582,9 @@ async def end_by_a_hang(bench: Bench, translator: HangingTranslator) -> None:
     translator.release.set()  # its thread must end with the test
 
 
-@pytest.mark.parametrize(("content", "result"), [(b"one\n\nhang\n\nthree", "ONE\n\nhang\n\nTHREE"), (b"hang", None)])
+@pytest.mark.parametrize(("content", "expected"), [(b"one\n\nhang\n\nthree", "ONE\n\nhang\n\nTHREE"), (b"hang", None)])
 async def test_a_text_at_which_the_process_ends_each_time_is_given_up(
-    content: bytes, result: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes, expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.serving.service._WATCH_S", 0.01)
     document = None
@@ -598,10 +599,10 @@ async def test_a_text_at_which_the_process_ends_each_time_is_given_up(
     async with open_bench(data_dir=tmp_path) as bench:
         ended = await bench.ended(document)
         assert ended.num_left == 1
-        if result is None:
+        if expected is None:
             assert ended.problem is not None and ended.problem["code"] == "document_too_complex"
         else:
-            assert (ended.status, await bench.text(ended)) == ("done", result)
+            assert (ended.status, await bench.text(ended)) == ("done", expected)
 
 
 async def test_stops_of_the_service_are_no_reason_to_give_a_text_up(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_word_has_the_product_of_the_probabilities_of_its_tokens(bundle: Bundl
     translation, confidence = translate(translator, TEXT)
     assert len(by_word) == len(translation.text.split()) < len(target) - 1, "some words have several tokens"
     assert [word.probability for word in confidence.words] == pytest.approx(
-        [math.exp(item) for item in by_word], abs=1e-4
+        [math.exp(logarithm) for logarithm in by_word], abs=1e-4
     )
     assert confidence.score == pytest.approx(math.exp(log_probs.mean()), abs=1e-4)
 
@@ -99,8 +99,8 @@ def test_a_translation_is_the_same_with_and_without_confidence(translator: Trans
     texts = [TEXT, "", "tree. house likes red dog."]
     plain = translator.translate(texts, target="de")
     translations = translator.translate(texts, target="de", return_confidence=True)
-    assert [item.confidence for item in plain] == [None] * 3
-    assert [replace(item, confidence=None) for item in translations] == plain
+    assert [translation.confidence for translation in plain] == [None] * 3
+    assert [replace(translation, confidence=None) for translation in translations] == plain
 
 
 def test_the_score_of_a_text_is_the_mean_of_its_sentences_weighted_by_tokens(translator: Translator) -> None:
@@ -199,9 +199,9 @@ def test_a_word_that_the_translation_leaves_out_is_uncovered(bundle: Bundle, tra
     twice = marking.prepare(f"tree.\n  {text}", "en", "de")
     tree = Hypothesis(bundle.tokenizer.encode_target("Baum.")[:-1], None, "stop")
     twice.settle([tree, plan.hypotheses[0]])
-    result = twice.complete(evidence=marking.confidence(twice)).confidence
-    assert result is not None and result.uncovered is not None
-    assert [twice.text[slice(*span)] for span in result.uncovered] == ["old"]
+    confidence = twice.complete(evidence=marking.confidence(twice)).confidence
+    assert confidence is not None and confidence.uncovered is not None
+    assert [twice.text[slice(*span)] for span in confidence.uncovered] == ["old"]
 
 
 def test_a_model_that_does_not_translate_back_knows_no_uncovered_words(bundle: Bundle) -> None:
@@ -227,9 +227,9 @@ def test_bytes_and_spaces_belong_to_the_word_they_make() -> None:
     # "Ende" | " " | three bytes that cover nothing | the last byte, which covers the character | "."
     spans = [(0, 4), (5, 5), (5, 5), (5, 5), (5, 5), (5, 6), (6, 7)]
     log_probs = [-1.0, -0.1, -0.2, -0.3, -0.4, -0.5, -0.6, -9.0]
-    result = list(word_confidences(made_of(log_probs), "Ende 🎉.", spans, 100))
-    assert [word.target for word in result] == [(100, 104), (105, 107)]
-    assert [word.probability for word in result] == pytest.approx([math.exp(-1.0), math.exp(-2.1)], abs=1e-4)
+    words = list(word_confidences(made_of(log_probs), "Ende 🎉.", spans, 100))
+    assert [word.target for word in words] == [(100, 104), (105, 107)]
+    assert [word.probability for word in words] == pytest.approx([math.exp(-1.0), math.exp(-2.1)], abs=1e-4)
 
 
 def test_punctuation_alone_is_never_uncovered() -> None:
