@@ -162,7 +162,8 @@ def test_probe_sentences_have_the_usual_length_or_the_longest_possible() -> None
 def test_the_row_limit_is_that_of_a_call_for_which_new_sentences_wait() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 4 * 0.0001 * rows)
-    translator.backend = SimpleNamespace(graphs=SimpleNamespace(are_on=True), steps_per_call=4)
+    backend: Any = SimpleNamespace(graphs=SimpleNamespace(are_on=True), steps_per_call=4)
+    translator.backend = backend
     budget = finder(clock).find([translator])
     assert budget.max_rows == 62
     assert budget.token_s == pytest.approx(0.0001)
