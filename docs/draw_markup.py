@@ -13,8 +13,7 @@ from pathlib import Path
 from model.text.markup import MarkedUp, place_marks
 from model.text.placeholders import Place, describe_spans, restore_spans
 from model.text.protection import find_spans
-from model.text.symbols import Span, placeholder
-from model.text.tokenizer import TargetText
+from model.text.symbols import Span, TargetText, placeholder
 
 DOCUMENT = '{name}, have you seen <a href="/dogs">my old dog</a>? 😀'
 SOURCE_PIECES = ["▁", ",", "▁have", "▁you", "▁seen", "▁my", "▁old", "▁dog", "?"]

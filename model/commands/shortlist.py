@@ -79,7 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out.suffix not in (".pt", ".verso", ".npz"):
         raise ConfigError(f"--out is {str(arguments.out)!r}; it must end in .pt, .verso or .npz.")
     shortlist_settings = ShortlistSettings(
-        arguments.per_token, arguments.min_probability, arguments.frequent, arguments.iterations
+        per_token=arguments.per_token,
+        min_probability=arguments.min_probability,
+        frequent=arguments.frequent,
+        iterations=arguments.iterations,
     )
     if is_checkpoint(arguments.model):
         if not alone:

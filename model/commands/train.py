@@ -26,7 +26,7 @@ On text of your own, 'verso prepare' writes corpora and configuration. To contin
 starts with the shipped translator (or a checkpoint, or a bundle that is not int8), and has its architecture and
 vocabulary: of these, the configuration can set only dropout.
 
-Text that need not be downloaded: 'python -m scripts.reversal DIR' generates words, and with configs/reverse.yaml a
+Text that need not be downloaded: scripts/reversal.py of a checkout generates words, and with configs/reverse.yaml a
 model learns within minutes to write them backwards. configs/presets/ has four published Transformers for short words
 of this kind. In a configuration, "model: {preset: NAME}" is one of
 """

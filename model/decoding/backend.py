@@ -292,11 +292,14 @@ def preferred_backend(
     not_slots = _reason_not_slots(device, slots, has_slots)
     if not_slots is None:
         return BackendChoice("slots", "requested" if slots else "the fastest on a GPU")
-    config = None if architecture is None else ModelConfig.from_dict(architecture)
+    not_native: str | None
     if slots:
-        not_native: str | None = "slots were requested"
+        not_native = "slots were requested"
+    elif not native:
+        not_native = "it is switched off"
     else:
-        not_native = reason_not_native(config, precision, device) if native else "it is switched off"
+        config = None if architecture is None else ModelConfig.from_dict(architecture)
+        not_native = reason_not_native(config, precision, device)
     if not_native is None:
         return BackendChoice("native", "the fastest on this CPU")
     return BackendChoice("eager", f"not slots, because {not_slots}; not native, because {not_native}")

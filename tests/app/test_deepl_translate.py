@@ -200,7 +200,7 @@ async def test_paths_and_methods_that_do_not_exist_have_errors_of_the_protocol(c
 
 async def test_bounds_are_those_of_the_service(service: RoteService) -> None:
     async with client_of(rote_app(service, max_texts=2, max_text_characters=3, max_body_bytes=1000)) as client:
-        assert "at most 2" in message(await translate(client, text=["a"] * 3), 400)
+        assert "limit of 2" in message(await translate(client, text=["a"] * 3), 400)
         assert "text[1]" in message(await translate(client, text=["a", "abcd"]), 400)
         assert message(await translate(client, text="a" * 1000), 413)
         assert message(await ask(client, "POST", "/v2/translate", data={"text": ["a"] * 400}), 413)

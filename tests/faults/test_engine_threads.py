@@ -1,4 +1,4 @@
-"""The system starts no more threads."""
+"""The system refuses to start another thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_pool_without_threads_refuses_work_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     finished: list[str] = []
     with SteadyPool(2) as pool:
-        with no_more_threads(monkeypatch), pytest.raises(NotReady, match="no more threads"):
+        with no_more_threads(monkeypatch), pytest.raises(NotReady, match="refuses to start another thread"):
             pool.submit(finished.append, "refused")
         pool.submit(finished.append, "accepted")
     assert finished == ["accepted"], "what was refused is not done later"
@@ -71,7 +71,7 @@ def test_work_on_an_own_thread_is_refused_and_not_done(monkeypatch: pytest.Monke
     finished: list[str] = []
 
     async def test() -> None:
-        with no_more_threads(monkeypatch), pytest.raises(NotReady, match="no more threads"):
+        with no_more_threads(monkeypatch), pytest.raises(NotReady, match="refuses to start another thread"):
             await on_own_thread(lambda: finished.append("refused"), "verso-test")
         await on_own_thread(lambda: finished.append("accepted"), "verso-test")
 

@@ -83,7 +83,7 @@ def test_too_many_or_equal_required_tokens_are_refused() -> None:
     options = DecodingOptions()
     with pytest.raises(ValueError, match="17 tokens"):
         DecodingRequest(0, [4, 2], options, required_ids=tuple(range(17)))
-    with pytest.raises(ValueError, match="all different"):
+    with pytest.raises(ValueError, match="all be different"):
         DecodingRequest(0, [4, 2], options, required_ids=(5, 6, 5))
 
 

@@ -185,7 +185,7 @@ GOOD: dict[str, Any] = {
     [
         ({"steps": None}, "steps"),
         ({"steps": np.array([[1], [2], [3]])}, "steps is not a row of whole numbers"),
-        ({"always": np.array([2.0])}, "always is no row"),
+        ({"always": np.array([2.0])}, "always is not a row"),
         ({"facts": np.frombuffer(b"[]", dtype=np.uint8)}, "facts is not a mapping"),
         ({"facts": np.frombuffer(b"{", dtype=np.uint8)}, "damaged"),
         ({"lengths": np.array([4, -1])}, "negative length"),

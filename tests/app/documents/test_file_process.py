@@ -169,5 +169,5 @@ async def test_a_system_without_processes_says_so(files: FileProcess, monkeypatc
 
     monkeypatch.setattr("subprocess.Popen", fail)
 
-    with pytest.raises(NotReady, match="no process"):
+    with pytest.raises(NotReady, match="refuses to start a process"):
         await files.read(TEXT, b"a")

@@ -61,7 +61,7 @@ def test_what_the_model_cannot_do_is_refused_before_ray_starts(
     bulk = ("--ray", texts, "--out", tmp_path / "out", "--device", "cpu")
     toy = (*bulk, "--model", toy_bundle)
     assert "No single loaded pair fits" in refused(capsys, *toy, "--target", "fr")
-    assert "form of address" in refused(capsys, *toy, "--target", "de", "--formality", "formal")
+    assert "forms of address" in refused(capsys, *toy, "--target", "de", "--formality", "formal")
     assert "has no vocabulary shortlist" in refused(capsys, *toy, "--target", "de", "--shortlist")
     assert "beam_size is 0" in refused(capsys, *toy, "--target", "de", "--beam-size", "0")
     assert "export it first" in refused(capsys, *bulk, "--model", toy_checkpoint, "--target", "de")
