@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -118,7 +118,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
             if deliver is not None:
                 deliver(StreamedText(index, results[index]))
 
-        times = await _all(self._translate_part(part, request, timeout, finish, deliver) for part in _parts(choices))
+        times = await _all([self._translate_part(part, request, timeout, finish, deliver) for part in _parts(choices)])
         for index, (text, choice) in enumerate(zip(request.texts, choices, strict=True)):
             if not isinstance(choice, ModelChoice):
                 finish(index, answer_without_model(text, choice, request.options))
@@ -309,14 +309,13 @@ def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception]) 
     return list(parts.values())
 
 
-async def _all(calls: Iterator[Any]) -> list[Any]:
+async def _all(calls: Sequence[Coroutine[Any, Any, Times]]) -> list[Times]:
     """The results of concurrent calls; if one fails, the others are cancelled."""
-    first, *others = list(calls) or [None]
-    if not others:
-        return [] if first is None else [await first]
+    if len(calls) == 1:  # needs no task
+        return [await calls[0]]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call) for call in (first, *others)]
+            tasks = [group.create_task(call) for call in calls]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]

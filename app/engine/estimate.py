@@ -102,8 +102,9 @@ class Pace:
 def work_before_end(queue: FairQueue[Any], caller: Caller, cost: float, position: float, mean_callers: float) -> float:
     """Work that is done before the last sentence of a request begins, in the unit of costs.
 
-    That is the request, the sentences of its caller that are ahead of it, and the turns of the other callers: each gets
-    as much done as this caller, and no more than it has queued, unless as many callers wait all the time.
+    That is the request, the sentences of its caller that are ahead of it, and the turns of the other callers. Each of
+    these gets as much work done as this caller, but not more than it has queued. Callers that leave are replaced by new
+    ones, so the turns are at least those of the mean number of waiting callers.
 
     Args:
         queue: The queue, without the request.

@@ -9,13 +9,13 @@ from typing import Any
 from model import errors as model_errors
 
 MAX_PROBLEMS = 20
-"""Most fields that an answer reports; validation stops there."""
+"""Maximum number of fields that an answer reports; validation stops there."""
 
 MAX_DETAIL_CHARACTERS = 2_000
-"""Most characters of a message to a client; longer ones are cut."""
+"""Maximum number of characters of a message to a client; longer ones are cut."""
 
 MAX_ERROR_BYTES = 16_000
-"""Most bytes of the JSON body of an error."""
+"""Maximum size of the JSON body of an error, in bytes."""
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,26 @@ class DescribedRoute(APIRoute):
                     self.openapi_extra = dependency.call.described(method)
 
 
-def query(model: type[BaseModel]) -> dict[str, Any]:
-    """The parameters of a query.
+def describe(
+    model: type[BaseModel], examples: Mapping[str, Mapping[str, Any]], method: str, *, has_file: bool
+) -> dict[str, Any]:
+    """The parameters of a route in the OpenAPI document.
 
     Args:
-        model: Its fields.
+        model: The parameters.
+        examples: Bodies, by title.
+        method: The method of the route: a GET or DELETE has its parameters in the query.
+        has_file: Whether the request has a file, ``file``.
     """
+    if not model.model_fields:
+        return {}
+    if method in ("GET", "DELETE"):
+        return _query(model)
+    return _file_body(model) if has_file else _body(model, examples)
+
+
+def _query(model: type[BaseModel]) -> dict[str, Any]:
+    """The parameters of a query."""
     schema = _schema(model)
     required = schema.get("required", ())
     return {
@@ -53,13 +67,8 @@ def query(model: type[BaseModel]) -> dict[str, Any]:
     }
 
 
-def body(model: type[BaseModel], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The body of a request, as JSON and as a form.
-
-    Args:
-        model: Its fields.
-        examples: Bodies, by title.
-    """
+def _body(model: type[BaseModel], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The body of a request, as JSON and as a form."""
     schema = _schema(model)
     named = {name: {"summary": name, "value": value} for name, value in examples.items()}
     content: dict[str, Any] = {form: {"schema": schema} for form in _FORMS}
@@ -67,12 +76,8 @@ def body(model: type[BaseModel], examples: Mapping[str, Mapping[str, Any]]) -> d
     return {"requestBody": {"required": True, "content": content}}
 
 
-def file_body(model: type[BaseModel]) -> dict[str, Any]:
-    """The body of a request with a file, ``file``.
-
-    Args:
-        model: Its fields; the field ``file`` is added unless it has one.
-    """
+def _file_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a request with a file; the field ``file`` is added unless the model has one."""
     schema = _schema(model)
     if "file" not in schema["properties"]:
         file = {"type": "string", "format": "binary", "description": "The file."}

@@ -44,11 +44,7 @@ class _ReadParameters(Generic[_Schema]):
 
     def described(self, method: str) -> dict[str, Any]:
         """See :class:`app.http.compat.described.ReadsParameters`."""
-        if not self.schema.model_fields:
-            return {}
-        if method in ("GET", "DELETE"):
-            return described.query(self.schema)
-        return described.file_body(self.schema) if self.has_file else described.body(self.schema, self.examples)
+        return described.describe(self.schema, self.examples, method, has_file=self.has_file)
 
 
 class AdmittedRoute(described.DescribedRoute):

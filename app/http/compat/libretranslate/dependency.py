@@ -43,9 +43,7 @@ class _ReadParameters:
 
     def described(self, method: str) -> dict[str, Any]:
         """See :class:`app.http.compat.described.ReadsParameters`."""
-        if self.scope == "documents":
-            return described.file_body(self.schema)
-        return described.body(self.schema, self.examples)
+        return described.describe(self.schema, self.examples, method, has_file=self.scope == "documents")
 
 
 def reads(schema: type[BaseModel], examples: Mapping[str, Any] | None = None, scope: Scope | None = "translate") -> Any:
