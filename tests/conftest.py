@@ -26,11 +26,24 @@ hypothesis.settings.register_profile("verso", deadline=None, derandomize=True, d
 hypothesis.settings.load_profile("verso")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files with long tests first, so that no process works alone at the end of a run side by side.
 
-    Tests on the simulated GPU get the marker ``simulated``.
+    Tests on the simulated GPU get the marker ``simulated``, and those that ``sampled`` leaves out ``slow``.
     """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not any(map(item.get_closest_marker, ("slow", "gpu"))):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in cases.values():
+        marker = group[0].get_closest_marker("sampled")
+        assert marker is not None
+        number = marker.args[0]
+        chosen = {index * len(group) // number for index in range(number)}
+        for index, item in enumerate(group):
+            if index not in chosen:
+                item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("thorough") is None)
     for item in items:
         if isinstance(item, pytest.Function) and "simulated_gpu" in item.fixturenames:

@@ -262,6 +262,7 @@ def wait_until_asked(hub: FakeHub, server: Server) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_model_of_a_hub_is_pulled_at_the_start_and_served_without_the_hub_afterwards(
     toy_bundle: Path, tmp_path: Path
 ) -> None:
@@ -302,6 +303,7 @@ def test_a_model_of_a_hub_is_pulled_at_the_start_and_served_without_the_hub_afte
         assert again.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_model_that_the_hub_does_not_have_ends_the_start_with_the_reason(tmp_path: Path) -> None:
     with running_hub() as hub:
         settings = {"VERSO_MODEL": "hf:nobody/nothing", "VERSO_CACHE_DIR": str(tmp_path), "HF_ENDPOINT": hub.address}
@@ -311,6 +313,7 @@ def test_a_model_that_the_hub_does_not_have_ends_the_start_with_the_reason(tmp_p
     assert "has no model nobody/nothing, or it is private" in running.lines[-1]
 
 
+@pytest.mark.slow
 def test_a_pull_ends_with_the_service_that_started_it(tmp_path: Path) -> None:
     name = "a/b"
     make_marian(tmp_path / "marian")

@@ -171,6 +171,7 @@ def test_the_library_beside_its_sources_is_used_without_a_compiler(
     assert compiler.build_library() == library
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_a_wheel_has_its_library_and_its_sources_for_one_platform_and_the_same_bytes_each_time(
     build_wheels: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

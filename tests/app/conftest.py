@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
 
 from app.commands import serve
+from app.documents import file_process
+from app.documents.file_process import FileProcess
 from tests.app.serving import RoteService
 
 
@@ -23,6 +27,35 @@ def anyio_backend() -> str:
 def service() -> RoteService:
     """A service with predefined answers."""
     return RoteService()
+
+
+@pytest.fixture(scope="module")
+def idle_file_processes() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Services of a module take over the processes of documents that others leave idle: each takes a third of a second
+    to start."""
+    start, close = file_process._started, FileProcess.close
+    idle: list[subprocess.Popen[bytes]] = []
+
+    def take() -> subprocess.Popen[bytes]:
+        while idle:
+            process = idle.pop()
+            if process.poll() is None:
+                return process
+            process.communicate()
+        return start()
+
+    async def leave(files: FileProcess) -> None:
+        if files._process is not None and not files._one_file.locked():
+            idle.append(files._process)
+            files._process = None
+        await close(files)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(file_process, "_started", take)
+        patched.setattr(FileProcess, "close", leave)
+        yield idle
+    for process in idle:
+        process.communicate()
 
 
 @pytest.fixture

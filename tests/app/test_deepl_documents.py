@@ -18,7 +18,7 @@ from tests.app.deepl_requests import ask, message
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, held_translator
 from tests.app.serving import client_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("idle_file_processes")]
 
 PATIENCE_S = 60.0
 LANGUAGES = {"source_lang": "EN", "target_lang": "DE"}

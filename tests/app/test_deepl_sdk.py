@@ -177,6 +177,7 @@ def sentences_decoded(process: Process) -> int:
     return int(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("verso_sentences_total{")))
 
 
+@pytest.mark.slow
 def test_a_request_that_comes_before_the_models_are_loaded_is_answered_when_they_are(tmp_path: Path) -> None:
     gate = tmp_path / "loaded"
     with running(FAKE_LOAD_GATE=str(gate)) as process, ThreadPoolExecutor(1) as pool, process.new_client() as client:

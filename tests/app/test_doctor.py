@@ -154,6 +154,7 @@ def test_the_password_of_the_receiver_of_traces_is_not_shown() -> None:
     assert "secret" not in repr(check)
 
 
+@pytest.mark.slow
 def test_an_unknown_setting_ends_with_exit_code_1_and_the_machine_is_still_shown() -> None:
     run = doctor(VERSO_MODLE="x.pt")
     assert run.returncode == 1

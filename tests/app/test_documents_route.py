@@ -21,7 +21,7 @@ from tests.app.serving import RoteService, client_of, rote_app
 from tests.app.test_middleware import PATIENCE_S, Wire, post_scope
 from tests.app.test_translate_route import problem_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("idle_file_processes")]
 
 FIELDS = {"source": "en", "target": "de", "decoding": "greedy"}
 

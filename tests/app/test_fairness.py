@@ -180,6 +180,7 @@ def test_interactive_sentences_go_before_bulk_ones() -> None:
     assert simulation.scheduler.num_waiting_of(Priority.BULK) < 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [CPU, GPU, LARGE], ids=["CPU", "GPU", "large"])
 @pytest.mark.parametrize("num_callers", [1, 2, 20])
 def test_bulk_gets_a_sixteenth_of_the_work_beside_steady_callers_and_hardly_delays_them(

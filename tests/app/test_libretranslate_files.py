@@ -18,7 +18,7 @@ from tests.app.serving import client_of
 from tests.app.test_middleware import PATIENCE_S, Wire, post_scope
 from tests.app.wire import exchange, fake_app, listening, request
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("idle_file_processes")]
 
 SEND = "/libretranslate/translate_file"
 PAIR = {"source": "en", "target": "de"}

@@ -41,6 +41,7 @@ def test_a_started_service_translates_and_ends_with_0_on_sigterm() -> None:
         assert all(line.startswith("{") for line in process.lines), process.lines
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, tmp_path: Path) -> None:
     with (
@@ -66,6 +67,7 @@ def test_a_signal_lets_running_requests_finish_and_refuses_new_ones(name: str, t
         assert process.wait() == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_second_signal_ends_the_process_at_once_and_quietly(is_busy: bool, tmp_path: Path) -> None:
     gate = {"FAKE_STEP_GATE": str(tmp_path)} if is_busy else {"FAKE_LOAD_GATE": str(tmp_path / "load")}
@@ -111,6 +113,7 @@ def test_a_process_whose_step_hangs_refuses_what_waits_and_ends_with_1(tmp_path:
         assert plain_lines(process) == ["verso: ended: the engine has stopped working; the log has the reason"]
 
 
+@pytest.mark.slow
 def test_a_drain_that_exceeds_its_timeout_ends_with_exit_code_0() -> None:
     with running(FAKE_STEP_S="0.5", VERSO_DRAIN_TIMEOUT_S="1") as process, ThreadPoolExecutor(1) as pool:
         process.wait_until_ready()

@@ -30,7 +30,7 @@ from tests.waiting import Gate, eventually
 
 
 async def test_the_engine_and_memory_are_looked_after_also_after_an_error(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     looks: list[str] = []
 
@@ -48,6 +48,7 @@ async def test_the_engine_and_memory_are_looked_after_also_after_an_error(
         monkeypatch.setattr(service.engine, "watch", fails("engine"))
         await eventually(lambda: looks.count("memory") > 1 and looks.count("engine") > 1)
         assert service.state == "ready"
+    assert "housekeeping failed; will retry" in caplog.text
 
 
 async def test_a_failed_load_keeps_its_reason() -> None:

@@ -235,6 +235,7 @@ async def test_the_password_in_an_endpoint_is_in_no_error(value: str) -> None:
     assert "word" not in str(refused.value) and "word" not in str(refused.value.__cause__)
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 async def test_a_process_that_cannot_trace_says_why_on_one_line() -> None:
     program = """\
@@ -249,6 +250,7 @@ sys.exit(main([], {"VERSO_PORT": "0", "VERSO_OTLP_ENDPOINT": "http://127.0.0.1:4
     assert len(process.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 async def test_a_process_that_is_told_to_stop_sends_its_last_spans(toy_bundle: Path, receiver: Receiver) -> None:
     with served(toy_bundle, VERSO_OTLP_ENDPOINT=receiver.endpoint) as server:

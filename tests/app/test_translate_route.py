@@ -294,6 +294,7 @@ async def test_all_invalid_fields_are_listed_with_value_and_bound(client: httpx.
         ({"text": []}, "text", "must have at least 1 value"),
         ({"text": ["a", 5]}, "text[1]", "must be a string"),
         ({"text": "a\0b"}, "text", "contains the NUL character at 1"),
+        ({"text": ["a", "\0"]}, "text[1]", "contains the NUL character at 0"),
         ({"text": "a", "beam_size": True}, "beam_size", "must be a whole number"),
         ({"text": "a", "beam_size": 10**300}, "beam_size", "must be at most 64"),
         ({"text": "a", "length_penalty": "1"}, "length_penalty", "must be a number"),

@@ -308,6 +308,7 @@ def test_the_time_for_a_hostile_header_grows_with_its_size(name: str) -> None:
     assert_linear(measure, SMALL_BYTES, LEAST_S)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", GLOSSARIES)
 @pytest.mark.parametrize("parse", [parse_tsv, parse_csv])
 def test_the_time_to_read_a_glossary_grows_with_its_size(name: str, parse: Callable[[str], Any]) -> None:

@@ -77,5 +77,6 @@ def test_kept_memory_is_given_back_on_request() -> None:
     assert int(output(GIVEN_BACK)) > 150  # MiB of the 240 that were freed
 
 
+@pytest.mark.slow
 def test_settings_of_the_user_are_kept() -> None:
     assert run("keep", MALLOC_ARENA_MAX="2")[0] == "False"

@@ -114,6 +114,7 @@ RESERVED = DecodingPolicy(forbidden=(0, 1, 8, 9, 10, 11))
 REQUIRED_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 @pytest.mark.parametrize("seed", range(2))
 def test_sentences_with_and_without_required_tokens_decode_together(options: DecodingOptions, seed: int) -> None:

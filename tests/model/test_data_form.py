@@ -122,6 +122,7 @@ def backends(bundle: Bundle, precision: str) -> dict[str, Translator]:
     return product
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_both_forms_give_equal_answers_in_every_back_end(precision: str, bundles: dict[str, tuple[Path, Path]]) -> None:
     options = [

@@ -184,6 +184,7 @@ def cpu_time_s(format: MarkupFormat, document: str) -> float:
     return max(0.005, time.process_time() - start)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.thorough
 @pytest.mark.parametrize(("format", "make"), LARGE.values(), ids=LARGE.keys())
 def test_time_grows_no_faster_than_the_document(format: MarkupFormat, make: Callable[[int], str]) -> None:

@@ -79,6 +79,7 @@ def test_no_graph_is_destroyed_alone_when_slots_are_dropped() -> None:
     check_outputs(model)
 
 
+@pytest.mark.slow
 def test_with_too_many_graphs_all_are_destroyed_at_once_and_captured_again() -> None:
     model = captured_model()
     model.graphs.max_graphs = 5
@@ -174,6 +175,7 @@ def working(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(1, 7))
 def test_after_any_capture_failed_its_function_is_launched_without_a_graph(
     number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -260,6 +262,7 @@ def test_wrong_results_of_a_graph_switch_graphs_off(
     check_fails(model, caplog, "captured steps differ from launched ones")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("value", [torch.nan, 1e4])
 def test_results_that_are_wrong_once_memory_was_given_back_switch_graphs_off(
     value: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

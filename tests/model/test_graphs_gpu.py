@@ -48,6 +48,7 @@ def memory_full_of_other_things() -> Iterator[None]:
     assert all(bool(other.isnan().all()) for other in others)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gpu")
 def test_graphs_compute_what_launched_steps_do_after_other_slots_were_dropped() -> None:
     module = tiny_transformer().to("cuda")

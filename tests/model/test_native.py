@@ -334,6 +334,7 @@ def random_options(rng: random.Random, width: int, scoring: Scoring) -> Translat
     )
 
 
+@pytest.mark.sampled(7)
 @needs_library
 @pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
 def test_a_compiled_cohort_gives_the_outputs_of_torch(width: int, scoring: Scoring, policy: str) -> None:
@@ -367,6 +368,7 @@ def with_reserved(policy: DecodingPolicy, reserved: Sequence[int]) -> DecodingPo
     return replace(policy, forbidden=(*(policy.forbidden or VOCABULARY.never_generated), *reserved))
 
 
+@pytest.mark.sampled(7)
 @needs_library
 @pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
 def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, policy: str) -> None:
@@ -584,6 +586,7 @@ def with_a_norm_without_gain(model: Transformer) -> Any:
     return model
 
 
+@pytest.mark.slow
 @needs_library
 @pytest.mark.parametrize(
     ("changes", "path"),

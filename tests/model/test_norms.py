@@ -199,6 +199,7 @@ def test_the_scripted_model_equals_the_eager_one(kind: str) -> None:
     torch.testing.assert_close(stepped[0], stepped[1], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled(4)
 @every_kind
 @pytest.mark.parametrize("precision", ["float16", "bfloat16", *(["int8"] if int8_is_supported() else [])])
 @torch.inference_mode()

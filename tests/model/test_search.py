@@ -141,6 +141,7 @@ def exhaustive(
     return sorted(scored, key=lambda entry: -entry[0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("prefix", [(), (4,), (5, 3, 3)], ids=str)
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_a_sufficiently_wide_beam_is_exhaustive_search(penalty: float, prefix: tuple[int, ...]) -> None:
@@ -230,6 +231,7 @@ def reference_beam(
     return end_event, tuple(search)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize(
     ("width", "penalty", "early"), [(2, 1.0, False), (4, 0.0, False), (4, 1.4, True), (5, 1.0, False)]
@@ -262,6 +264,7 @@ def test_beams_and_their_searches_are_those_of_a_plain_implementation(
         check_search(hypotheses[0], request, DecodingPolicy(), LONGEST_TARGET)
 
 
+@pytest.mark.slow
 def test_the_first_tokens_of_a_greedy_answer_as_its_prefix_do_not_change_it() -> None:
     transformer = tiny_transformer()
     for source in random_sources(8):
@@ -316,6 +319,7 @@ def test_the_search_is_absent_unless_requested() -> None:
         assert all(hypothesis.search == () for hypothesis in (translation, *translation.alternatives))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("prefix", [(), (8, 5)], ids=str)
 @pytest.mark.parametrize("required_ids", [(), (11,), (8, 11, 10)], ids=str)
 @pytest.mark.parametrize("longest", [4, 12])

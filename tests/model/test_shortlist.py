@@ -309,6 +309,7 @@ def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: st
     check_same_in_any_batch(make, sources, options)
 
 
+@pytest.mark.sampled(7)
 @needs_library
 @pytest.mark.parametrize(("width", "scoring", "policy"), pairwise((1, 2, 5), get_args(Scoring), list(POLICIES)))
 def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
@@ -343,6 +344,7 @@ def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(
             assert set(answer.token_ids[len(PREFIXES[key % len(PREFIXES)]) :]) <= candidates
 
 
+@pytest.mark.sampled(6)
 @needs_library
 @pytest.mark.parametrize(("always", "width", "policy"), pairwise((1, 64, 90), (1, 4), list(POLICIES)))
 def test_required_tokens_are_candidates(always: int, width: int, policy: str) -> None:

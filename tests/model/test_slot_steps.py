@@ -193,6 +193,7 @@ def test_a_step_at_rest_changes_no_output(options: DecodingOptions) -> None:
     all_same(outcomes, drive(plain_cohort(transformer, options.width), inputs))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [GREEDY, replace(BEAM, no_repeat_ngram_size=2)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("seed", range(2))
 def test_recorded_and_replayed_steps_give_the_same_outputs(

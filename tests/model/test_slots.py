@@ -62,6 +62,7 @@ def compare(
     all_same(outcomes, drive(plain_cohort(transformer, options.width, policy), inputs))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("width", "scoring", "changes"),
     pairwise(
@@ -74,6 +75,7 @@ def test_beams_are_those_of_a_cohort(width: int, scoring: Any, changes: dict[str
     compare(replace(BEAM, beam_size=width, num_hypotheses=width, scoring=scoring, **changes))
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize(
     "options",
@@ -121,6 +123,7 @@ def test_policies_and_forced_ids_are_respected(
 REQUIRED_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(
     "options",
     [
@@ -151,6 +154,7 @@ def test_required_tokens_are_placed_as_in_a_cohort(
     compare(options, policy, forced_ids, REQUIRED_IDS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize("options", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_sentences_with_and_without_required_tokens_decode_together(
@@ -187,6 +191,7 @@ def test_as_many_tokens_as_allowed_may_be_required(options: DecodingOptions) -> 
             check_required(outcome, inputs[key].required_ids)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("options", "seed", "stepping"), pairwise((GREEDY, BEAM), range(2), STEPPING))
 def test_sentences_that_join_and_leave_change_no_output(
     options: DecodingOptions, seed: int, stepping: dict[str, Any]
@@ -354,6 +359,7 @@ def test_a_sentence_without_allowed_tokens_fails(width: int) -> None:
     assert isinstance(outcomes[0].error, DecodingError)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("width", [1, 4])
 def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision: Any) -> None:

@@ -56,6 +56,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "required_ids",
     [

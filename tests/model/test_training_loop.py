@@ -74,6 +74,7 @@ def curve_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(source))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("changes", [{"subword_sampling": 0.3}, {"r_drop": 2.0}, {"optimizer": "muon"}], ids=str)
 def test_an_interrupted_run_learns_and_ends_like_an_uninterrupted_one(
     changes: dict[str, object], tmp_path: Path
@@ -121,6 +122,7 @@ def test_accumulated_gradients_equal_those_of_a_large_batch(tmp_path: Path, monk
     assert_same_weights(small, large, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_stops_early_when_bleu_stops_rising(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bleu = iter([3.0, 5.0, 4.0, 5.0, 4.5, 9.0, 9.0, 9.0])
     monkeypatch.setattr(loop, "dev_scores", lambda *args: {"dev_loss": 1.0, "bleu_en-de": next(bleu)})
@@ -201,6 +203,7 @@ def test_a_run_that_cannot_go_on_is_refused_before_its_text_is_read(
     assert "folder of its own" in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_batches_of_a_process_beside_training_are_those_of_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +225,7 @@ def test_a_checkpoint_without_a_position_in_pieces_begins_its_epoch_again(tmp_pa
     assert any("its epoch begins again" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_recorded_optimiser_resumes(tmp_path: Path) -> None:
     config = settings(tmp_path)
     process = run(config, tmp_path, "whole")

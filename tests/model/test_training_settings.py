@@ -93,6 +93,7 @@ def test_counts_must_be_whole_numbers(name: str) -> None:
         ({"pairs": ["en-fr"]}, r"pairs names 'en-fr'; .* \['de-en', 'en-de'\]"),
         ({"pairs": ["en-de", "en-de"]}, "name each direction once"),
         ({"name": ""}, "name is ''; it must be text"),
+        ({"dev": 5}, "dev is 5; it must be a path, or a list"),
         ({"attribution": [5]}, r"attribution\[0\] is 5; it must be text"),
         ({"vocab_size": 299}, "vocab_size is 299; it must be a whole number from 300 to 1000000"),
         ({"learning_rate": 11}, "learning_rate is 11; it must be a number from 1e-09 to 10"),

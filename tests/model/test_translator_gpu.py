@@ -31,6 +31,7 @@ def on_gpu(gpu: Device | None, toy_bundle: Path) -> Iterator[Translator]:
     torch.cuda.synchronize()  # before its memory is freed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("decoding", ["greedy", "beam"])
 def test_texts_alignment_and_confidence_are_those_of_the_cpu(
     decoding: str, on_gpu: Translator, on_cpu: Translator

@@ -49,6 +49,8 @@ from tests.app.observed import ObservedService
 from tests.faults.test_engine_hangs import HangingTranslator
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("idle_file_processes")
+
 PATIENCE_S = 30.0
 GREEDY = TranslationOptions(decoding="greedy")
 PARAGRAPHS = [f"This is the paragraph number {number}." for number in range(40)]
@@ -282,7 +284,11 @@ async def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(mo
         assert next(failures, None) is None
 
 
-async def test_a_document_waits_for_a_process_and_is_not_failed_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_waits_for_a_process_and_is_not_failed_without_one(
+    monkeypatch: pytest.MonkeyPatch, idle_file_processes: list[subprocess.Popen[bytes]]
+) -> None:
+    while idle_file_processes:
+        idle_file_processes.pop().communicate()
     failures, popen = iter(range(3)), subprocess.Popen
 
     def start(*arguments: Any, **options: Any) -> Any:
@@ -657,6 +663,7 @@ async def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
             await bench.add(b"one")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("given", "shown"),
     [

@@ -90,6 +90,7 @@ def loss_of(bundle: Path, folder: Path) -> float:
     return total / count
 
 
+@pytest.mark.sampled(1)
 def test_an_imported_model_can_be_fine_tuned(folder: Path, tmp_path: Path) -> None:
     bundle = folder / "bundle.pt"
     trained = run(settings(), folder, tmp_path / "whole", init_from=bundle)

@@ -27,6 +27,7 @@ FAMILIES: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_both_forms_translate_alike(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)

@@ -178,6 +178,7 @@ _RULES = [(0.0, False), (0.6, False), (1.0, False), (0.6, True), (1.0, True)]
 _ALL = [(NUM_SENTENCES, beam_size, *rules) for beam_size in (4, 6) for rules in _RULES]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("number", "beam_size", "length_penalty", "early_stopping"),
     [

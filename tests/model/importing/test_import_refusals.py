@@ -702,6 +702,7 @@ def test_a_full_disk_is_reported_and_leaves_no_file(
     assert out.read_bytes() == b"an older bundle"
 
 
+@pytest.mark.slow
 def test_a_real_file_size_limit_is_reported_in_one_line(copy: Copy, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     folder = copy("marian")

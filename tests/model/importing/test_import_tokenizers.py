@@ -129,6 +129,7 @@ def test_offsets_give_the_text_of_a_token(tmp_path: Path, kind: str) -> None:
         assert all(0 <= start <= end <= len(decoded) for start, end in target_spans), text
 
 
+@pytest.mark.slow
 def test_clean_up_of_spaces_is_that_of_transformers(tmp_path: Path) -> None:
     make_m2m100(tmp_path, nllb=True)
     config = tmp_path / "tokenizer_config.json"

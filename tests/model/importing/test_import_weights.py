@@ -286,6 +286,7 @@ def test_generation_config_json_overrides_config_json(copy: Copy) -> None:
 # --- precisions
 
 
+@pytest.mark.sampled(4)
 @precisions
 @pytest.mark.parametrize("family", ["marian", "m2m100", "nllb"])
 def test_every_precision_stays_close_to_float32(copy: Copy, family: str, precision: Precision) -> None:

@@ -386,6 +386,7 @@ def test_directions_are_chosen_for_a_bundle_of_its_own(
     assert not list((tmp_path / "cache").rglob("*.pt"))
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_a_pull_ends_with_the_program_that_started_it(hub: FakeHub, checkpoint: Path, tmp_path: Path) -> None:
     hub.add(NAME, checkpoint)
