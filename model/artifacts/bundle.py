@@ -329,7 +329,7 @@ def _read_manifest(path: Path) -> bytes:
             if member.filename.endswith(f"/extra/{MANIFEST}"):
                 with archive.open(member) as content:
                     return content.read(MAX_MANIFEST_BYTES)
-    raise ArtifactError(f"{path} is no bundle of this project: it holds no {MANIFEST}; make one with 'verso export'.")
+    raise ArtifactError(f"{path} is not a Verso bundle: it has no {MANIFEST}; make one with 'verso export'.")
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ def load_weights(transformer: Transformer, weights: Mapping[str, Tensor]) -> Non
                     f"the architecture needs {tuple(parameter.shape)}."
                 )
             if not torch.isfinite(value).all():
-                raise ArtifactError(f"Parameter {name} holds NaN or infinity; the training diverged.")
+                raise ArtifactError(f"Parameter {name} contains NaN or infinity; the training diverged.")
             parameter.copy_(value)
 
 
@@ -171,7 +171,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except KeyError as error:
         raise ArtifactError(f"{path} is incomplete: it has no {error}.") from error
     except (TypeError, ValueError, ConfigError) as error:
-        raise ArtifactError(f"{path} holds something else than a checkpoint: {error}") from error
+        raise ArtifactError(f"{path} is not a checkpoint: {error}") from error
 
 
 def average_weights(checkpoints: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -319,7 +319,7 @@ class _Weights:
                 f"{_described(dtype, shape)}."
             )
         if not torch.isfinite(weight).all():
-            raise ArtifactError(f"The bundle's weight {name!r} holds NaN or infinity.")
+            raise ArtifactError(f"The bundle's weight {name!r} contains NaN or infinity.")
         # A copy has torch's alignment; kernels may add in another order if data is not aligned.
         return weight.clone()
 

@@ -156,7 +156,7 @@ class Manifest:
         except (ValueError, RecursionError) as error:
             raise ArtifactError(f"The bundle's manifest is damaged ({error}); export it again.") from error
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ArtifactError("The file is an archive but no bundle of this project; make one with 'verso export'.")
+            raise ArtifactError("The file is an archive but not a Verso bundle; make one with 'verso export'.")
         if values.get("format_version") not in READABLE_VERSIONS:
             raise ArtifactError(
                 f"The bundle has format version {values.get('format_version')!r} and this release reads "

@@ -29,7 +29,7 @@ def as_transformer(module: nn.Module, origin: str) -> Transformer:
     missing = [name for name in _METHODS if not callable(getattr(module, name, None))]
     if missing:
         raise ArtifactError(
-            f"{origin} holds another model: it has no {', '.join(missing)}; export it again with this release."
+            f"{origin} contains another model: it has no {', '.join(missing)}; export it again with this release."
         )
     return cast(Transformer, module)
 

@@ -80,7 +80,7 @@ def find_files(inputs: Sequence[str], out: Path, file_type: FileType | None = No
         if files.setdefault(name, file).source != source:
             raise ConfigError(
                 f"{files[name].source} and {source} would both be written to {out / name}; translate them into two "
-                "folders, or name a folder that holds both."
+                "folders, or name a folder that contains both."
             )
     _check_outputs(files, out)
     return list(files.values())
@@ -118,7 +118,7 @@ def _named(text: str, out: Path) -> Iterator[tuple[Path, str]]:
     else:
         raise DataError(f"There is no file or folder {text}.")
     if not files:
-        raise DataError(f"{text} holds no file." if path.is_dir() else f"No file fits the pattern {text}.")
+        raise DataError(f"{text} contains no file." if path.is_dir() else f"No file fits the pattern {text}.")
     for file in files:
         yield file, file.relative_to(root).as_posix()
 

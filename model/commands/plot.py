@@ -105,7 +105,7 @@ def _read_curve(path: Path) -> list[dict[str, float | None]]:
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path} cannot be read as a learning curve: {error}.") from error
     if not rows:
-        raise DataError(f"{path} holds no evaluation yet.")
+        raise DataError(f"{path} contains no evaluation yet.")
     if "step" not in rows[0]:
         raise DataError(f"{path} cannot be read as a learning curve: it has no column 'step'.")
     return rows

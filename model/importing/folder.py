@@ -79,7 +79,7 @@ class CheckpointFolder:
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
             problem = "is a file, not a folder" if path.exists() else "is not there"
-            raise ArtifactError(f"{path} {problem}; give the folder that holds the checkpoint's config.json.")
+            raise ArtifactError(f"{path} {problem}; give the folder that contains the checkpoint's config.json.")
         self.path = path
 
     def json(self, name: str, *, optional: bool = False) -> dict[str, Any]:
@@ -97,9 +97,9 @@ class CheckpointFolder:
         try:
             values = json.loads(self.bytes(name))
         except (ValueError, RecursionError) as error:
-            raise ArtifactError(f"{self.path / name} is no JSON ({error}); download it again.") from error
+            raise ArtifactError(f"{self.path / name} is not JSON ({error}); download it again.") from error
         if not isinstance(values, dict):
-            raise ArtifactError(f"{self.path / name} holds no JSON object; download it again.")
+            raise ArtifactError(f"{self.path / name} contains no JSON object; download it again.")
         return values
 
     def has(self, name: str) -> bool:
@@ -207,7 +207,7 @@ def _weight_files(folder: CheckpointFolder) -> list[Path]:
                     raise ArtifactError(f"{folder.path} has no {part}, which {name}.index.json names; download it.")
             return [folder.path / part for part in names]
     raise ArtifactError(
-        f"{folder.path} holds no weights: neither {_SAFETENSORS} nor {_PICKLE} is there. "
+        f"{folder.path} contains no weights: neither {_SAFETENSORS} nor {_PICKLE} is there. "
         "(Checkpoints of TensorFlow, Flax and Marian's own .npz are not read.)"
     )
 
@@ -226,7 +226,7 @@ def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
         named = re.search(r"GLOBAL (\S+)", str(error))
         kind = f"more than tensors ({named[1]})" if named else "more than tensors"
         raise ArtifactError(
-            f"{path} is refused: it holds {kind}, and reading that would run code of its author. None was run. Ask "
+            f"{path} is refused: it contains {kind}, and reading that would run code of its author. None was run. Ask "
             "for a model.safetensors, or for a file saved with torch.save(model.state_dict())."
         ) from error
     except Exception as error:  # torch.load raises errors of many libraries, such as zlib's and struct's
@@ -235,14 +235,14 @@ def _read_pickle(path: Path, *, mapped: bool) -> dict[str, Tensor]:
     if not isinstance(content, dict) or not content:
         kind = "nothing" if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ArtifactError(
-            f"{path} holds {kind} where names and tensors should be; ask for a file saved with "
+            f"{path} contains {kind} where names and tensors should be; ask for a file saved with "
             "torch.save(model.state_dict())."
         )
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or not _is_plain(value):
             kind = str(value.layout) if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise ArtifactError(
-                f"{path} holds {kind} under {str(name)[:60]!r} where a tensor should be; ask for a file saved with "
+                f"{path} contains {kind} under {str(name)[:60]!r} where a tensor should be; ask for a file saved with "
                 "torch.save(model.state_dict())."
             )
     return content

@@ -126,7 +126,7 @@ class Puller:
             check_family(folder)
             if not weights:
                 raise ArtifactError(
-                    f"{name} holds no weights that can be imported: neither model.safetensors nor pytorch_model.bin."
+                    f"{name} contains no weights that can be imported: neither model.safetensors nor pytorch_model.bin."
                 )
             self._tell(folder.licence(), commit, [*described, *weights])
             self._check_space(downloads, described, weights)
@@ -204,7 +204,7 @@ class Puller:
         commits = sorted({path.name[:_SHORT] for path in folder.glob("*.pt")})
         there = f"only {', '.join(commits)} in another revision or precision" if commits else "nothing of it"
         return HubUnreachable(
-            f"{error}, and the cache {folder} holds {there}. Run 'verso pull {self._name}' on a machine with a "
+            f"{error}, and the cache {folder} contains {there}. Run 'verso pull {self._name}' on a machine with a "
             "connection, and copy or mount its cache folder."
         )
 

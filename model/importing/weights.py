@@ -195,7 +195,7 @@ def fill(
     surplus = sorted(name for name in tensors.shapes if name not in used and not _IGNORED.fullmatch(name))
     if surplus:
         raise ArtifactError(
-            f"The checkpoint holds {len(surplus)} tensors its architecture has no place for, such as {surplus[0]}; "
+            f"The checkpoint contains {len(surplus)} tensors its architecture has no place for, such as {surplus[0]}; "
             "it is a variant that cannot be imported."
         )
 
@@ -249,14 +249,14 @@ def _copy(parameter: Tensor, sources: list[str], read: Read, tensors: Tensors) -
 def _check_kind(name: str, value: Tensor) -> None:
     if not value.is_floating_point():
         raise ArtifactError(
-            f"Tensor {name} holds {value.dtype}; only floating point weights can be imported: ask for the checkpoint "
-            "before it was quantised."
+            f"Tensor {name} contains {value.dtype}; only floating point weights can be imported: ask for the "
+            "checkpoint before it was quantised."
         )
 
 
 def _check_finite(name: str, value: Tensor) -> None:
     if not torch.isfinite(value).all():
-        raise ArtifactError(f"Tensor {name} holds NaN or infinity; the checkpoint is damaged or diverged.")
+        raise ArtifactError(f"Tensor {name} contains NaN or infinity; the checkpoint is damaged or diverged.")
 
 
 def _positions(read: Read, name: str, table: Tensor, skip: int) -> Tensor:

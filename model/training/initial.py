@@ -139,13 +139,13 @@ def check_origin(run_dir: Path, origin: dict[str, str] | None, init_from: Path |
         return
     if origin is None:
         raise ConfigError(
-            f"{run_dir} holds a run that began with random weights, and --init-from names {init_from}; give the new "
+            f"{run_dir} contains a run that began with random weights, and --init-from names {init_from}; give the new "
             "run a folder of its own."
         )
     if file_digest(init_from) != origin["sha256"]:
         raise ConfigError(
-            f"{run_dir} holds a run that began with {origin['name']} of SHA-256 {origin['sha256']}, and {init_from} is "
-            "another file; give the new run a folder of its own."
+            f"{run_dir} contains a run that began with {origin['name']} of SHA-256 {origin['sha256']}, and {init_from} "
+            "is another file; give the new run a folder of its own."
         )
 
 

@@ -139,5 +139,5 @@ def test_the_process_runs_this_package_and_no_other_of_its_name(
     with socket.socket() as unused:  # bound, but nothing listens
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
-        with pytest.raises(ArtifactError, match=r"^hf:Helsinki.* cannot be reached .* holds nothing of it"):
+        with pytest.raises(ArtifactError, match=r"^hf:Helsinki.* cannot be reached .* contains nothing of it"):
             pull_bundle(BRANCH, "float32", tmp_path / "cache")

@@ -153,7 +153,7 @@ def test_a_missing_part_is_named(name: str, tmp_path: Path) -> None:
 )
 def test_a_part_that_is_something_else_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     torch.save({**content(), **change}, tmp_path / "c.pt")
-    with pytest.raises(ArtifactError, match=r"c\.pt holds something else than a checkpoint"):
+    with pytest.raises(ArtifactError, match=r"c\.pt is not a checkpoint"):
         load_checkpoint(tmp_path / "c.pt")
 
 
@@ -187,8 +187,8 @@ def without(weights: dict[str, Tensor]) -> dict[str, Tensor]:
             {**checkpoint().weights, NAME: torch.ones(2, 2)},
             rf"{NAME} has shape \(2, 2\) in the checkpoint; the architecture needs \(24, 16\)",
         ),
-        ({**checkpoint().weights, NAME: torch.full((24, 16), torch.nan)}, f"{NAME} holds NaN or infinity"),
-        ({**checkpoint().weights, NAME: torch.full((24, 16), torch.inf)}, f"{NAME} holds NaN or infinity"),
+        ({**checkpoint().weights, NAME: torch.full((24, 16), torch.nan)}, f"{NAME} contains NaN or infinity"),
+        ({**checkpoint().weights, NAME: torch.full((24, 16), torch.inf)}, f"{NAME} contains NaN or infinity"),
     ],
     ids=["missing", "surplus", "shape", "nan", "infinity"],
 )

@@ -51,6 +51,7 @@ def test_a_batch_of_n_gives_the_outputs_of_n_single_sentences(
         same_outcome(together[request.key], drive(plain_cohort(transformer, options.width), [request])[request.key])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
 @pytest.mark.parametrize("seed", range(2))

@@ -388,7 +388,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.C
     ("text", "output"),
     [
         (None, "cannot be read as a learning curve"),
-        ("step,loss\n", "holds no evaluation yet"),
+        ("step,loss\n", "contains no evaluation yet"),
         ("step,loss\n1,low\n", "cannot be read as a learning curve"),
         ("step,loss\n1,2,3\n", "cannot be read as a learning curve"),
         ("loss\n1\n", "has no column 'step'"),

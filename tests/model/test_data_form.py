@@ -235,7 +235,7 @@ def other_type(weights: dict[str, Tensor]) -> None:
 @pytest.mark.parametrize(
     ("change", "output"),
     [
-        (infinite, r"'encoder\.0\.feed_forward\.wide\.bias' holds NaN or infinity"),
+        (infinite, r"'encoder\.0\.feed_forward\.wide\.bias' contains NaN or infinity"),
         (transposed, r"is float32 of shape \(32, 64\); its manifest needs float32 of shape \(64, 32\)"),
         (missing, r"have no 'decoder_norm\.bias'"),
         (surplus, "the unknown 'backdoor'"),

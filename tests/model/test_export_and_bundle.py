@@ -179,7 +179,7 @@ def test_the_digest_is_case_insensitive(toy_bundle: Path) -> None:
 def test_a_foreign_torchscript_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "foreign.pt"
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path))
-    with pytest.raises(ArtifactError, match="no bundle of this project"):
+    with pytest.raises(ArtifactError, match="not a Verso bundle"):
         load_bundle(path)
 
 
@@ -194,7 +194,7 @@ def test_a_bundle_of_another_model_is_refused_with_the_missing_methods(toy_bundl
 def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_bundle: Path) -> None:
     assert is_checkpoint(toy_checkpoint)
     assert not is_checkpoint(toy_bundle)
-    with pytest.raises(ArtifactError, match="no bundle of this project"):
+    with pytest.raises(ArtifactError, match="not a Verso bundle"):
         load_bundle(toy_checkpoint)
 
 
@@ -202,7 +202,7 @@ def test_a_checkpoint_instead_of_a_bundle_is_refused(toy_checkpoint: Path, toy_b
     ("change", "output"),
     [
         ({"format_version": 99}, "format version 99 and this release reads up to 3"),
-        ({"format": "other"}, "no bundle of this project"),
+        ({"format": "other"}, "not a Verso bundle"),
         ({"pairs": None}, "wrong: pairs: Input should be a valid array"),
         ({"max_source_tokens": "24"}, "wrong: max_source_tokens: Input should be a valid integer"),
         ({"architecture": []}, "wrong: architecture: Input should be"),

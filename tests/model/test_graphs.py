@@ -68,6 +68,7 @@ def example(length: int, options: DecodingOptions) -> DecodingRequest:
     return DecodingRequest(0, [*[4, 5, 6, 7, 8] * (length // 5), *[9] * (length % 5 - 1), 2], options)
 
 
+@pytest.mark.slow
 def test_no_graph_is_destroyed_alone_when_slots_are_dropped() -> None:
     model = captured_model(idle_bytes=0)
     for seed in range(3):

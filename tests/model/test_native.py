@@ -108,6 +108,7 @@ def test_logits_are_those_of_the_eager_model(name: str) -> None:
         torch.testing.assert_close(model.logits(source, target.tolist()), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.sampled(3)
 @needs_library
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @torch.inference_mode()

@@ -84,7 +84,7 @@ def _parse(path: Path, number: int, line: str, columns: Columns) -> dict[str, An
             f"Line {number} of {path} is not JSON: {error}. If the file was cut short, restore it from a copy."
         ) from error
     if not isinstance(fields, dict):
-        raise DataError(f"Line {number} of {path} is {line.strip()[:50]!r}; each line has to be a JSON object.")
+        raise DataError(f"Line {number} of {path} is {line.strip()[:50]!r}; each line must be a JSON object.")
     for name in columns.added:
         if name in fields:
             raise DataError(

@@ -33,8 +33,7 @@ class Parquet:
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
             raise DataError(
-                f"The column {columns.text!r} of {path} has the type {kind}; it has to be text. Its columns are "
-                f"{names}."
+                f"The column {columns.text!r} of {path} has the type {kind}; it must be text. Its columns are {names}."
             )
         for name in columns.added:
             if name in schema.names:

@@ -53,7 +53,7 @@ def test_two_files_with_one_output_are_refused(tmp_path: Path) -> None:
     [
         ("in/missing.txt", "There is no file or folder"),
         ("in/*.nothing", "No file fits the pattern"),
-        ("empty", "holds no file"),
+        ("empty", "contains no file"),
         ("in/notes.md", r"ending of .*notes\.md names no format; known are \.parquet.*--file-type"),
     ],
 )

@@ -212,7 +212,7 @@ def test_a_file_of_somebody_else_is_never_overwritten(folder: Folder) -> None:
     ("text", "reason"),
     [
         ('{"text": "a"}\n{"text": "b', "Line 2 of .* is not JSON.*cut short"),
-        ('{"text": "a"}\n[1]\n', "has to be a JSON object"),
+        ('{"text": "a"}\n[1]\n', "must be a JSON object"),
         ('{"text": "a"}\n{"text": "b", "translation": "x"}\n', "a field 'translation'.*--output-column"),
         ('{"body": "a"}\n', "has no field 'text'.*it has 'body'.*--column"),
     ],

@@ -103,7 +103,7 @@ def test_a_missing_file_is_named(copy: Copy, family: str, name: str) -> None:
 def test_missing_weights_are_named(copy: Copy) -> None:
     folder = copy("marian")
     (folder / "model.safetensors").unlink()
-    refused(folder, f"{folder} holds no weights", "model.safetensors", "pytorch_model.bin")
+    refused(folder, f"{folder} contains no weights", "model.safetensors", "pytorch_model.bin")
 
 
 def test_nllb_without_any_list_of_languages_is_refused(copy: Copy) -> None:
@@ -117,12 +117,12 @@ def test_nllb_without_any_list_of_languages_is_refused(copy: Copy) -> None:
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ("", "is no JSON"),
-        ('{"d_model": 32', "is no JSON"),
-        ("[1, 2]", "holds no JSON object"),
-        ("null", "holds no JSON object"),
-        ("[" * 100_000, "is no JSON"),
-        (b"\xff\xfe\xfd", "is no JSON"),
+        ("", "is not JSON"),
+        ('{"d_model": 32', "is not JSON"),
+        ("[1, 2]", "contains no JSON object"),
+        ("null", "contains no JSON object"),
+        ("[" * 100_000, "is not JSON"),
+        (b"\xff\xfe\xfd", "is not JSON"),
     ],
     ids=["empty", "cut", "list", "null", "nested", "bytes"],
 )
@@ -276,12 +276,12 @@ def test_code_in_a_pickle_is_refused_and_not_executed(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ([torch.zeros(2)], "holds a list where names and tensors should be"),
-        (torch.zeros(2), "holds a Tensor where"),
-        ({}, "holds nothing where"),
-        ({"model.shared.weight": "zeros"}, "holds a str under 'model.shared.weight'"),
-        ({"state_dict": {"model.shared.weight": torch.zeros(2)}}, "holds a dict under 'state_dict'"),
-        ({"model.shared.weight": torch.zeros(2), "epoch": 3}, "holds a int under 'epoch'"),
+        ([torch.zeros(2)], "contains a list where names and tensors should be"),
+        (torch.zeros(2), "contains a Tensor where"),
+        ({}, "contains nothing where"),
+        ({"model.shared.weight": "zeros"}, "contains a str under 'model.shared.weight'"),
+        ({"state_dict": {"model.shared.weight": torch.zeros(2)}}, "contains a dict under 'state_dict'"),
+        ({"model.shared.weight": torch.zeros(2), "epoch": 3}, "contains a int under 'epoch'"),
         ({"model.shared.weight": torch.zeros(2, 2).to_sparse()}, "torch.sparse_coo under 'model.shared.weight'"),
         ({"model.shared.weight": torch.zeros(2, 2, device="meta")}, "under 'model.shared.weight'"),
     ],
@@ -384,7 +384,7 @@ def test_a_surplus_tensor_is_named(copy: Copy, name: str) -> None:
 def test_weights_of_an_unsupported_dtype_are_named(copy: Copy, name: str, dtype: torch.dtype) -> None:
     folder = copy("marian")
     edit_tensors(folder, lambda tensors: tensors.update({name: tensors[name].to(dtype)}))
-    refused(folder, f"Tensor {name} holds {dtype}", "floating point")
+    refused(folder, f"Tensor {name} contains {dtype}", "floating point")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
@@ -404,14 +404,14 @@ def test_numbers_that_are_not_finite_are_refused(copy: Copy, name: str, number: 
         tensors.setdefault(name, torch.zeros(400, 32)).view(-1)[17] = number
 
     edit_tensors(folder, change)
-    refused(folder, f"Tensor {name} holds NaN or infinity", "damaged or diverged")
+    refused(folder, f"Tensor {name} contains NaN or infinity", "damaged or diverged")
 
 
 def test_numbers_too_large_for_float32_are_refused(copy: Copy) -> None:
     folder = copy("marian")
     name = "model.decoder.layers.0.fc1.bias"
     edit_tensors(folder, lambda tensors: tensors.update({name: torch.full((64,), 1e300, dtype=torch.float64)}))
-    refused(folder, f"Tensor {name} holds NaN or infinity")
+    refused(folder, f"Tensor {name} contains NaN or infinity")
 
 
 @pytest.mark.parametrize("shape", [(399, 32), (400, 31), (12_800,)])

@@ -154,9 +154,9 @@ def test_without_a_hub_the_cache_serves_with_a_warning_that_names_the_commit(
     assert f"commit {commit[:12]} of {NAME}" in warning
     assert pull(f"{NAME}@{commit}") == bundle
     assert pull.said == []
-    with pytest.raises(HubUnreachable, match=r"holds only [0-9a-f]{12} in another revision or precision"):
+    with pytest.raises(HubUnreachable, match=r"contains only [0-9a-f]{12} in another revision or precision"):
         pull(f"{NAME}@v2")
-    with pytest.raises(HubUnreachable, match=r"holds nothing of it\. Run 'verso pull a/b' on a machine"):
+    with pytest.raises(HubUnreachable, match=r"contains nothing of it\. Run 'verso pull a/b' on a machine"):
         pull("a/b")
 
 
@@ -295,7 +295,7 @@ def test_a_model_without_weights_for_verso_is_refused(
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").unlink()
     hub.add("a/tensorflow", folder)
-    with pytest.raises(ArtifactError, match="a/tensorflow holds no weights"):
+    with pytest.raises(ArtifactError, match="a/tensorflow contains no weights"):
         pull("a/tensorflow")
 
 

@@ -117,6 +117,7 @@ def reference_search(
     return finished
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scoring", ["marian", "wu"])
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.2])
 def test_marian_and_wu_equal_a_reference_search(scoring: Scoring, penalty: float) -> None:
