@@ -176,9 +176,9 @@ class BoundedProtocol(HttpToolsProtocol):
             method = self.parser.get_method()
             if method == b"CONNECT":
                 raise HttpParserError("CONNECT is not served") from offer
-            kept = [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
+            lines = [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
             version = self.parser.get_http_version().encode()
-            head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(kept))
+            head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(lines))
             self.parser = HttpRequestParser(self)
             self._parse(head + data[offer.args[0] :])
 
@@ -268,10 +268,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         """Close a tenth of the connections, those that have been idle longest; this one if none is idle."""
-        others = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
-        idle = sorted((since, id(one), one) for one in others if (since := one.idle_since) is not None)
-        chosen = [one for _, _, one in idle[: 1 + self.bound // 10]] or [self]
+        others = [other for other in self.connections if isinstance(other, BoundedProtocol) and other is not self]
+        idle = sorted((since, id(other), other) for other in others if (since := other.idle_since) is not None)
+        chosen = [connection for _, _, connection in idle[: 1 + self.bound // 10]] or [self]
         logger.warning("too many connections: some are closed", extra={"fields": {"closed": len(chosen)}})
-        for one in chosen:
-            self.connections.discard(one)  # which connection_lost does, too, but later
-            one.transport.abort()
+        for connection in chosen:
+            self.connections.discard(connection)  # which connection_lost does, too, but later
+            connection.transport.abort()

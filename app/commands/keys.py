@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--concurrent-sentences", type=_positive, metavar="N", help="most sentences at a time")
     create.add_argument(
         "--priority",
-        choices=[one.label for one in Priority],
+        choices=[priority.label for priority in Priority],
         default=Priority.INTERACTIVE.label,
         help="interactive sentences go before those in bulk",
     )
@@ -154,9 +154,9 @@ def _usage(path: Path, arguments: argparse.Namespace, now: float) -> int:
     keys.close()
     usage.close()
     if arguments.json:
-        print(json.dumps([{**asdict(one), "name": names.get(one.key)} for one in used], indent=2))
+        print(json.dumps([{**asdict(entry), "name": names.get(entry.key)} for entry in used], indent=2))
         return 0
-    rows = [(one.month, one.key, names.get(one.key, ""), one.characters, one.requests) for one in used]
+    rows = [(entry.month, entry.key, names.get(entry.key, ""), entry.characters, entry.requests) for entry in used]
     _print_table(("month", "key", "name", "characters", "requests"), rows)
     return 0
 
@@ -178,10 +178,10 @@ def _day(seconds: float) -> str:
 
 
 def _scopes(text: str) -> tuple[Scope, ...]:
-    given = {one.strip() for one in text.split(",")}
-    if not given <= set(SCOPES):
+    names = {name.strip() for name in text.split(",")}
+    if not names <= set(SCOPES):
         raise argparse.ArgumentTypeError(f"{text!r} must be of {', '.join(SCOPES)}, separated by commas")
-    return tuple(scope for scope in SCOPES if scope in given)
+    return tuple(scope for scope in SCOPES if scope in names)
 
 
 def _positive(text: str) -> int:

@@ -107,8 +107,8 @@ class CallQueue:
         Returns:
             Whether its caller still waits for it.
         """
-        wanted, self._running = self._running is call, None
-        return wanted
+        is_awaited, self._running = self._running is call, None
+        return is_awaited
 
     def withdraw(self, keys: Collection[int]) -> None:
         """Drop the calls with these keys; the result of the current call is not delivered if it is among them."""

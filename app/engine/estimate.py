@@ -54,9 +54,9 @@ class Pace:
         if passed_s > PACE_S:
             self._is_saturated = False  # the process was stopped: not what the model can do
         if self._is_saturated:
-            kept = math.exp(-passed_s / PACE_S)
-            self._seconds = kept * self._seconds + passed_s
-            self._cost = kept * self._cost + cost
+            decay = math.exp(-passed_s / PACE_S)
+            self._seconds = decay * self._seconds + passed_s
+            self._cost = decay * self._cost + cost
         self._last, self._is_saturated = now, num_waiting > 0
 
     def emptied(self) -> None:
@@ -90,8 +90,8 @@ class Pace:
         Args:
             now: Clock time.
         """
-        kept = math.exp(-max(0.0, now - self._last) / PACE_S)
-        return kept * self._mean_callers + (1.0 - kept) * self._num_callers
+        decay = math.exp(-max(0.0, now - self._last) / PACE_S)
+        return decay * self._mean_callers + (1.0 - decay) * self._num_callers
 
     @property
     def token_s(self) -> float:

@@ -122,8 +122,8 @@ class Runner:
             self._state.num_works += 1
             deliver = call.perform()
             with self._state.wake:
-                wanted = self._state.calls.end(call)
-            if wanted:
+                is_awaited = self._state.calls.end(call)
+            if is_awaited:
                 safely(deliver)
             if time.perf_counter() >= until:
                 return

@@ -81,9 +81,9 @@ def _with_instruction_set(path: Path, library: ctypes.CDLL, isa: str | None) -> 
         chosen = choose_instruction_set(library, isa)
     except DeviceError as error:
         return NativeDecoder(path, isa=str(error), isa_is_possible=False)
-    known = instruction_sets(library)
-    faster = [f"no {one.lacking} for {one.name}" for one in known[: chosen.number] if one.lacking is not None]
-    passed_over = [one.name for one in known[: chosen.number] if one.lacking is None]
+    better = instruction_sets(library)[: chosen.number]
+    faster = [f"no {isa_set.lacking} for {isa_set.name}" for isa_set in better if isa_set.lacking is not None]
+    passed_over = [isa_set.name for isa_set in better if isa_set.lacking is None]
     if passed_over:
         why = f"{ENV_PREFIX}ISA asks for it; without it {passed_over[0]} would be used"
     else:
@@ -94,15 +94,15 @@ def _with_instruction_set(path: Path, library: ctypes.CDLL, isa: str | None) -> 
 def check_compiler() -> Check:
     """Which C++ compiler there is. That there is none matters only if the decoder is still to be compiled."""
     try:
-        found = find_compiler()
+        compiler = find_compiler()
     except NoCompiler as error:
         return Check("compiler", "ok", str(error), details={"path": None, "version": None})
     try:
-        version = compiler_version(found)
+        version = compiler_version(compiler)
     except Unavailable as error:
         version = f"it cannot be run ({error})"
     return Check(
-        "compiler", "ok", f"{shlex.join(found[:2])}: {version}", details={"path": found[0], "version": version}
+        "compiler", "ok", f"{shlex.join(compiler[:2])}: {version}", details={"path": compiler[0], "version": version}
     )
 
 
@@ -177,19 +177,19 @@ def check_backend(bundles: Sequence[ConfiguredBundle], device: str, native: Nati
         native: The compiled decoder.
         enabled: Whether the settings allow it.
     """
-    found = [
+    choices = [
         (bundle, predict_backend(bundle.precision, bundle.architecture, device, native, enabled)) for bundle in bundles
     ]
-    advice = list(dict.fromkeys(backend.advice for _, backend in found if backend.advice is not None))
+    advice = list(dict.fromkeys(backend.advice for _, backend in choices if backend.advice is not None))
     label = {"slots": "slots (CUDA graphs)", "native": "native (compiled C++)", "eager": "eager (torch)"}
     lines = [
-        (f"{bundle.name}: " if len(found) > 1 else "") + f"{label[backend.choice.name]}: {backend.choice.reason}"
-        for bundle, backend in found
+        (f"{bundle.name}: " if len(choices) > 1 else "") + f"{label[backend.choice.name]}: {backend.choice.reason}"
+        for bundle, backend in choices
     ]
     return Check(
         "back-end",
         "warning" if advice and enabled else "ok",
         "\n".join(lines),
         " ".join(advice) or None,
-        {bundle.name: {"name": backend.choice.name, "reason": backend.choice.reason} for bundle, backend in found},
+        {bundle.name: {"name": backend.choice.name, "reason": backend.choice.reason} for bundle, backend in choices},
     )

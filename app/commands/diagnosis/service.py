@@ -116,13 +116,13 @@ def check_cache(settings: Settings) -> Check:
         folder = settings.cache_dir or cache_folder()
     except RuntimeError as error:  # a user without a home folder
         return Check("cache", "warning", str(error), _OTHER_FOLDER)
-    kept = sorted([*folder.glob("*.pt"), *folder.glob("hub/*/*.pt")]) if folder.is_dir() else []
-    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    bundles = sorted([*folder.glob("*.pt"), *folder.glob("hub/*/*.pt")]) if folder.is_dir() else []
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     writable = there.is_dir() and os.access(there, os.W_OK)
-    names = [path.relative_to(folder).as_posix() for path in kept]
+    names = [path.relative_to(folder).as_posix() for path in bundles]
     details = {"folder": str(folder), "writable": writable, "bundles": names}
-    size = sum(path.stat().st_size for path in kept) / 1e6
-    text = f"{folder}: {len(kept)} bundle(s) kept, {size:.0f} MB" if kept else f"{folder}: no bundle kept yet"
+    size = sum(path.stat().st_size for path in bundles) / 1e6
+    text = f"{folder}: {len(bundles)} bundle(s) kept, {size:.0f} MB" if bundles else f"{folder}: no bundle kept yet"
     if writable:
         return Check("cache", "ok", text, details=details)
     return Check("cache", "warning", f"{text}; it cannot be written", _OTHER_FOLDER, details)
@@ -285,17 +285,21 @@ def check_loading(settings: Settings) -> Check:
     if all(translator.device == "cpu" for translator in translators):
         return Check("loading", "ok", text, details=details)
     widths = [width for width in WARM_UP_WIDTHS if width <= settings.max_beam_size]
-    for name, what in (("warm_up_seconds", "warmed up"), ("replay_seconds", "decoded again")):
+    for name, verb in (("warm_up_seconds", "warmed up"), ("replay_seconds", "decoded again")):
         began = time.monotonic()
         try:
             for translator in translators:
                 translator.warm_up(widths)
         except Exception as error:  # noqa: BLE001  (torch, CUDA and the driver have no common error)
-            text = f"{text}; could not be {what}: {type(error).__name__}: {error}"
+            text = f"{text}; could not be {verb}: {type(error).__name__}: {error}"
             return Check("loading", "problem", text, _CPU_INSTEAD, details)
         details[name] = time.monotonic() - began
-        text += f"; {what} in {details[name]:.1f} s"
-    graphs = {one.manifest.name: one.backend.graphs for one in translators if one.backend.graphs is not None}
+        text += f"; {verb} in {details[name]:.1f} s"
+    graphs = {
+        translator.manifest.name: translator.backend.graphs
+        for translator in translators
+        if translator.backend.graphs is not None
+    }
     details["graphs"] = {name: of_model.num_kept for name, of_model in graphs.items()}
     text += "".join(f"; {name}: {of_model.num_kept} CUDA graphs" for name, of_model in graphs.items())
     without = [
