@@ -9,12 +9,13 @@ from pathlib import Path
 from model.artifacts.archive import write_bundle
 from model.artifacts.bundle import check_device
 from model.artifacts.checkpoint import Checkpoint
-from model.artifacts.compare import check_bounds, compare
+from model.artifacts.compare import Comparison, check_bounds, compare
 from model.artifacts.manifest import Manifest, Precision
 from model.artifacts.script import script
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import DeviceError
 from model.network.quantised import activation_levels
+from model.network.transformer import Transformer
 from model.process.progress import Progress, no_progress
 
 
@@ -49,28 +50,14 @@ def export_bundle(
     transformer = checkpoint.build()
     module = script(transformer, precision)
     manifest = Manifest.of_checkpoint(checkpoint.facts, checkpoint.config, precision)
-    sample: list[tuple[str, str]] = [(first, second) for first, second in checkpoint.facts.get("dev_sample", [])]
-    if sample:
-        languages = tuple(checkpoint.facts["settings"]["languages"])
-        comparison = compare(
-            transformer.to(torch_device),
-            module.to(torch_device),
-            checkpoint.tokenizer,
-            manifest,
-            sample,
-            languages,
-            progress,
-        )
-        report(f"{precision} against eager float32: {comparison.to_dict()}")
-        check_bounds(comparison, precision)
-        manifest = replace(
-            manifest,
-            precision_report={**comparison.to_dict(), "activation_levels": activation_levels()}
-            if precision == "int8"
-            else comparison.to_dict(),
-        )
-    else:
+    results = _compare(checkpoint, transformer.to(torch_device), module.to(torch_device), manifest, progress)
+    if results is None:
         report("The checkpoint carries no held-out sample (dev_sample): nothing was compared.")
+    else:
+        report(f"{precision} against eager float32: {results.to_dict()}")
+        check_bounds(results, precision)
+        levels = {"activation_levels": activation_levels()} if precision == "int8" else {}
+        manifest = replace(manifest, precision_report={**results.to_dict(), **levels})
     files = dict(checkpoint.vocabulary_files)
     if shortlist is not None:
         config = checkpoint.config
@@ -80,3 +67,14 @@ def export_bundle(
     write_bundle(module.to("cpu"), manifest, files, out)
     report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
     return manifest
+
+
+def _compare(
+    checkpoint: Checkpoint, transformer: Transformer, module: Transformer, manifest: Manifest, progress: Progress
+) -> Comparison | None:
+    """Compare the scripted with the eager model on the checkpoint's held-out sample; None if it has none."""
+    sample = [(first, second) for first, second in checkpoint.facts.get("dev_sample", [])]
+    if not sample:
+        return None
+    languages = tuple(checkpoint.facts["settings"]["languages"])
+    return compare(transformer, module, checkpoint.tokenizer, manifest, sample, languages, progress)
