@@ -63,17 +63,11 @@ def connect(path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> sqlite3
             make_private_folder(path.parent)
         make_private(path, make=make)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        if _is_foreign(connection):
-            raise SettingsError(f"VERSO_KEYS_DB: {path} is a database of another program; name another file.")
-        _write_ahead(connection)
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            raise SettingsError(
-                f"VERSO_KEYS_DB: {path} has version {version} of a later release; the limit is {VERSION}."
-            )
-        if version < VERSION:
-            connection.executescript(_SCHEMA)
-        connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
+        try:
+            _prepare(connection, path, busy_s)
+        except BaseException:
+            connection.close()
+            raise
     except FileNotFoundError as error:
         raise SettingsError(
             f"VERSO_KEYS_DB: there is no file {path}. Correct the path, or create the file and a first key with "
@@ -82,6 +76,23 @@ def connect(path: Path, busy_s: float = BUSY_S, *, make: bool = True) -> sqlite3
     except (OSError, sqlite3.Error) as error:
         raise SettingsError(f"VERSO_KEYS_DB: {path} cannot be used as a database of keys: {error}.") from error
     return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, busy_s: float) -> None:
+    """Create missing tables and set the connection up.
+
+    Raises:
+        SettingsError: The file belongs to another program or a later release.
+    """
+    if _is_foreign(connection):
+        raise SettingsError(f"VERSO_KEYS_DB: {path} is a database of another program; name another file.")
+    _write_ahead(connection)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise SettingsError(f"VERSO_KEYS_DB: {path} has version {version} of a later release; the limit is {VERSION}.")
+    if version < VERSION:
+        connection.executescript(_SCHEMA)
+    connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
 
 
 def _is_foreign(connection: sqlite3.Connection) -> bool:
