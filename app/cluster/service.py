@@ -239,8 +239,8 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[contextlib.ExitStack]:
         self._require("ready")
-        with contextlib.ExitStack() as used:
-            yield used
+        with contextlib.ExitStack() as models_in_use:
+            yield models_in_use
 
     async def _metrics_elsewhere(self) -> dict[str, bytes]:
         """The metrics of all engine replicas."""
