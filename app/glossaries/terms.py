@@ -105,7 +105,7 @@ def terms_in(
     for text in texts:
         words.update(_words(text, check))
     lower_words = {word.lower() for word in words}
-    # Lower case can split a word: that of "İ" is two characters, of which the second is no letter.
+    # Lower case can split a word: "İ" becomes two characters, the second of which is not a letter.
     lower_parts = {part for word in words for part in _WORD.findall(word.lower())}
     # A term in lower case matches in any case; any other term matches as it is written and in capitals.
     in_any_case, as_written = _WordAutomaton(), _WordAutomaton()
