@@ -2,10 +2,10 @@
 
 usage: python -m scripts.build_wheels [--out FOLDER] [--machine x86_64|aarch64]
 
-The compiler is that of the package ziglang (locks/compiler.lock), on any machine and for both kinds of
-processors. The same sources and versions give the same bytes (``SOURCE_DATE_EPOCH`` sets the date of the files inside).
-A wheel has a bill of materials of what is in it (``*.dist-info/sboms/``, PEP 770). It is kept only if auditwheel finds
-that its library loads on the systems that its name says.
+The compiler of the package ziglang (locks/compiler.lock) compiles for both CPU architectures, on any machine. The same
+sources and versions give the same bytes (``SOURCE_DATE_EPOCH`` sets the date of the files inside). A wheel contains its
+bill of materials (``*.dist-info/sboms/``, PEP 770). It is kept only if auditwheel confirms that its library loads on
+the systems in the wheel's name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLATFORM = "manylinux_2_17"
 """Linux with glibc 2.17 or later; :func:`model.decoding.native.compiler.zig` compiles for it."""
 
 BILL = "verso.cdx.json"
-"""The bill of materials, in the folder that is packed and in the wheel."""
+"""File name of the bill of materials, in the folder that is packed and in the wheel."""
 
 _FILES = ("pyproject.toml", "README.md", "LICENSE")
 _FOLDERS = ("app", "model")
@@ -62,22 +62,22 @@ class AnyPython(bdist_wheel):
 
 setup(distclass=OfThisPlatform, cmdclass={{"bdist_wheel": AnyPython}})
 """
-"""A library that Python loads by ctypes: for one kind of processor, and for any release of Python."""
+"""The ``setup.py`` of a wheel for one CPU architecture and any release of Python: ctypes loads the library."""
 
 
 def build_wheel(machine: str, out: Path) -> Path:
     """Build a wheel.
 
     Args:
-        machine: The kind of processor.
-        out: The folder it is written to.
+        machine: The CPU architecture.
+        out: The folder that the wheel is written to.
 
     Returns:
-        Its path.
+        The path of the wheel.
 
     Raises:
         Unavailable: The library cannot be compiled.
-        SystemExit: setuptools failed, or the library needs more than the wheel's name says.
+        SystemExit: setuptools failed, or the library does not load on every system in the wheel's name.
     """
     with tempfile.TemporaryDirectory() as name:
         project, built = Path(name, "project"), Path(name, "built")
@@ -93,10 +93,10 @@ def build_wheel(machine: str, out: Path) -> Path:
 
 
 def copy_project(project: Path) -> None:
-    """Copy what a wheel is made of: no library that was compiled here, and no permissions of this user's.
+    """Copy the files of a wheel, without libraries compiled on this machine and without the permissions of the files.
 
     Args:
-        project: The folder to make.
+        project: The folder to create.
     """
     project.mkdir(parents=True)
     for file in _FILES:
@@ -106,15 +106,15 @@ def copy_project(project: Path) -> None:
 
 
 def pack(project: Path, platform: str, out: Path) -> Path:
-    """Make a wheel of a copy of the project, with the library and the bill of materials that are in it.
+    """Make a wheel from a copy of the project, including the library and the bill of materials in it.
 
     Args:
-        project: The copy.
-        platform: As the wheel's name has it.
-        out: The folder to make for it.
+        project: The folder of the copy.
+        platform: The platform tag in the wheel's name.
+        out: The folder to create for the wheel.
 
     Returns:
-        Its path.
+        The path of the wheel.
 
     Raises:
         SystemExit: setuptools failed.
@@ -143,24 +143,24 @@ def pack(project: Path, platform: str, out: Path) -> Path:
 
 
 def refuse_a_wrong_name(wheel: Path) -> None:
-    """Ask auditwheel which systems a wheel's library loads on.
+    """Check with auditwheel that a wheel's library loads on the systems in the wheel's name.
 
     Args:
-        wheel: Its path.
+        wheel: The path of the wheel.
 
     Raises:
-        SystemExit: Not on all of those in its name.
+        SystemExit: It does not load on all of them.
     """
     command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     match = re.search(r'following platform tag:\s+"([^"]+)"', process.stdout)
-    named = wheel.stem.rpartition("-")[2]
-    if match is None or match[1] != named:
-        raise SystemExit(f"{wheel.name} is not for {named}:\n{process.stdout}{process.stderr}")
+    platform = wheel.stem.rpartition("-")[2]
+    if match is None or match[1] != platform:
+        raise SystemExit(f"{wheel.name} is not for {platform}:\n{process.stdout}{process.stderr}")
 
 
 def main() -> int:
-    """Build, and print the path and the digest of each."""
+    """Build the wheels, and print the digest and the path of each."""
     parser = argparse.ArgumentParser(description="build wheels with the compiled decoder inside")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="default: dist")
     parser.add_argument("--machine", choices=MACHINES, action="append", help="default: all")

@@ -1,4 +1,4 @@
-"""The translation service of an ingress: it chooses the model of each text, and engine replicas translate."""
+"""The translation service of an ingress, which chooses the model of each text and lets engine replicas translate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from model.network.heads import AttentionHead
 logger = logging.getLogger("app.cluster")
 
 MAX_LOSSES = 3
-"""Maximum number of replicas that a request may lose: a request that crashes its replica must not crash all."""
+"""A request that has lost this many replicas fails, so that one that crashes its replica does not crash them all."""
 
 _RETRY_S = 0.05
 _LONGEST_RETRY_S = 1.0
@@ -42,7 +42,7 @@ _REFRESH_S = 5.0
 _DESCRIBE_S = 5.0
 
 _GONE = frozenset({"draining", "stopped", "failed"})
-"""Reasons of a refusal for which another replica is tried."""
+"""Reasons of a refusal after which another replica is tried."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class _Part:
 
     Args:
         choice: The model and the pair; its ``detected`` is that of the first text.
-        numbers: The indices of the texts.
+        indices: The indices of the texts in the request.
     """
 
     choice: ModelChoice[RemoteModel]
-    numbers: list[int]
+    indices: list[int]
 
 
 class RemoteTranslations(TranslationBackend[RemoteModel]):
@@ -66,7 +66,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         metrics: The metrics of the ingress.
         engines: The engines by name; if several have the same pair, the first one translates it.
         clock: A monotonic clock, in seconds.
-        detector: Detects languages; with lingua by default.
+        detector: Detects languages; uses lingua by default.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         self._watching = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Stop polling. Ray has let the requests finish before."""
+        """Stop polling. Ray calls this only after the requests have finished."""
         self._change_state("stopped")
         self._loaded.set()
         if self._watching is not None:
@@ -106,12 +106,12 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     ) -> tuple[list[TextResult], Times]:
         """See :class:`app.serving.backend.TranslationBackend`.
 
-        If a replica ends, another one translates the unfinished texts; a stream delivers nothing twice.
+        If a replica is lost, another one translates the unfinished texts; a stream delivers nothing twice.
         """
         results: dict[int, TextResult] = {}
 
         def finish(index: int, result: TextResult) -> None:
-            # This process has detected the language; replicas do not.
+            # Languages are detected in this process, not in replicas.
             choice = choices[index]
             detected = choice.detected if isinstance(choice, ModelChoice) else None
             results[index] = result if detected is None else replace(result, detected=detected)
@@ -144,7 +144,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     async def _call(
         self, engine: str, timeout: asyncio.Timeout, method: str, request: TranslationRequest, *arguments: Any
     ) -> Any:
-        """The result of a call. If a replica ends before its answer, another one is called."""
+        """The result of a call. If a replica is lost before it answers, another one is called."""
         retries = _Retries(engine, self._metrics)
         while True:
             try:
@@ -165,12 +165,12 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         request = replace(request, source=part.choice.source, target=part.choice.target)
         if deliver is not None:
             return await self._stream_part(part, request, timeout, finish, deliver)
-        texts = [request.texts[number] for number in part.numbers]
+        texts = [request.texts[index] for index in part.indices]
         answer: TranslateResult = await self._call(
             part.choice.model.engine, timeout, "translate", replace(request, texts=texts)
         )
-        for number, result in zip(part.numbers, answer.texts, strict=True):
-            finish(number, result)
+        for index, result in zip(part.indices, answer.texts, strict=True):
+            finish(index, result)
         return Times(answer.queue_ms / 1000, answer.decode_ms / 1000)
 
     async def _stream_part(
@@ -181,27 +181,27 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         finish: Callable[[int, TextResult], None],
         deliver: Deliver,
     ) -> Times:
-        """As :meth:`_translate_part`, delivering each sentence once even if replicas end."""
+        """As :meth:`_translate_part`, delivering each sentence once even if replicas are lost."""
         engine = self._engines[part.choice.model.engine]
-        next_sentence = dict.fromkeys(part.numbers, 0)  # the next sentence of each text that is not finished
+        next_sentence = dict.fromkeys(part.indices, 0)  # of each unfinished text, the sentence to deliver next
         retries = _Retries(part.choice.model.engine, self._metrics)
         while next_sentence:
-            numbers = list(next_sentence)
-            texts = [request.texts[number] for number in numbers]
+            indices = list(next_sentence)
+            texts = [request.texts[index] for index in indices]
             try:
-                arriving = engine.stream("stream", replace(request, texts=texts, within_s=_seconds_left(timeout)))
-                async with aclosing(arriving) as items:
+                stream = engine.stream("stream", replace(request, texts=texts, within_s=_seconds_left(timeout)))
+                async with aclosing(stream) as items:
                     async for item in items:
                         element = _checked(item)
                         if isinstance(element, TranslateResult):
                             return Times(element.queue_ms / 1000, element.decode_ms / 1000)
-                        number = numbers[element.text]
+                        index = indices[element.text]
                         if isinstance(element, StreamedText):
-                            del next_sentence[number]
-                            finish(number, element.result)
-                        elif element.index >= next_sentence[number]:  # sentences of a text arrive in order
-                            next_sentence[number] = element.index + 1
-                            deliver(StreamedSentence(number, element.index, element.translated))
+                            del next_sentence[index]
+                            finish(index, element.result)
+                        elif element.index >= next_sentence[index]:  # sentences of a text arrive in order
+                            next_sentence[index] = element.index + 1
+                            deliver(StreamedSentence(index, element.index, element.translated))
             except (ReplicaLost, NotReady) as error:
                 await retries.pause(error)
         return Times(0.0, 0.0)  # the replica was lost after it had delivered the last text
@@ -239,8 +239,8 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[contextlib.ExitStack]:
         self._require("ready")
-        with contextlib.ExitStack() as used:
-            yield used
+        with contextlib.ExitStack() as models_in_use:
+            yield models_in_use
 
     async def _metrics_elsewhere(self) -> dict[str, bytes]:
         """The metrics of all engine replicas."""
@@ -265,13 +265,13 @@ class _Retries:
         self._pause_s = _RETRY_S
 
     async def pause(self, error: ReplicaLost | NotReady) -> None:
-        """Wait before another replica is tried.
+        """Wait before the next attempt.
 
         Args:
-            error: Why the previous one did not answer.
+            error: Why the previous replica did not answer.
 
         Raises:
-            NotReady: Another replica would not help.
+            NotReady: Another replica would not help, or too many were lost.
         """
         if isinstance(error, NotReady) and error.reason not in _GONE:
             raise error
@@ -289,10 +289,10 @@ class _Retries:
 
 
 def _checked(result: Any) -> Any:
-    """The result of a call.
+    """The result of a call, unless it is a refusal.
 
     Raises:
-        Exception: The replica refused it.
+        Exception: The replica refused the call with this error.
     """
     if isinstance(result, Refusal):
         raise result.error
@@ -300,18 +300,18 @@ def _checked(result: Any) -> Any:
 
 
 def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception]) -> list[_Part]:
-    """The texts that models translate, by model and pair."""
+    """The texts that need a model, grouped by engine and pair."""
     parts: dict[tuple[str, str, str], _Part] = {}
-    for number, choice in enumerate(choices):
+    for index, choice in enumerate(choices):
         if isinstance(choice, ModelChoice):
             key = (choice.model.engine, choice.source, choice.target)
-            parts.setdefault(key, _Part(choice, [])).numbers.append(number)
+            parts.setdefault(key, _Part(choice, [])).indices.append(index)
     return list(parts.values())
 
 
 async def _all(calls: Sequence[Coroutine[Any, Any, Times]]) -> list[Times]:
     """The results of concurrent calls; if one fails, the others are cancelled."""
-    if len(calls) == 1:  # needs no task
+    if len(calls) == 1:  # a single call needs no task
         return [await calls[0]]
     try:
         async with asyncio.TaskGroup() as group:

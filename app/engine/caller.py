@@ -1,4 +1,4 @@
-"""The callers among which the queue is fair."""
+"""Callers and their priorities. The queue is fair among callers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Priority(IntEnum):
-    """How urgent the sentences of a caller are; a smaller value goes first."""
+    """How urgent the sentences of a caller are; smaller values go first."""
 
     INTERACTIVE = 0
     """A client waits for the answer."""
@@ -17,18 +17,18 @@ class Priority(IntEnum):
 
     @property
     def label(self) -> str:
-        """Its name for people."""
+        """Its name in metrics and on the command line."""
         return self.name.lower()
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A client, key or job among which the model is shared.
+    """A client, key or job that shares the model with others.
 
-    The same id with another priority is another caller, with a queue of its own.
+    The same id with a different priority is a different caller with its own queue.
 
     Args:
-        id: Distinguishes callers, for example an address or a key's id.
+        id: Identifies the caller, for example by an address or by the id of a key.
         priority: How urgent its sentences are.
     """
 

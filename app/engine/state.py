@@ -18,10 +18,10 @@ from model.decoding.options import Outcome
 logger = logging.getLogger("app.engine")
 
 MIN_TOKENS = 1_024
-"""The budget in tokens is not lowered below this for lack of memory."""
+"""Lack of memory never lowers the budget below this number of tokens."""
 
 MEMORY_BACK_S = 60.0
-"""Seconds after which a budget that was lowered for lack of memory is doubled, until it is what it was."""
+"""Interval at which a budget that was lowered for lack of memory is doubled, until it is restored, in seconds."""
 
 
 @dataclass(eq=False)
@@ -35,11 +35,12 @@ class EngineState:
         scheduler: The queue.
         metrics: The metrics to update.
         clock: The scheduler's clock, in seconds.
-        calls: The function calls.
+        calls: Function calls for the engine's thread.
         unanswered: Sentences whose callers wait, in the queue or decoding.
         withdrawn: Keys of cancelled sentences that a cohort may still contain.
-        stopping: Whether nothing is accepted any more.
-        num_works: Number of pieces of work that the thread has begun; each may hang.
+        stopping: Whether the engine has stopped accepting work.
+        num_works: Number of pieces of work, such as steps and calls, that the thread has begun. If it stays the same
+            for too long, the thread hangs (:mod:`app.engine.watchdog`).
         is_asleep: Whether the thread waits for work.
     """
 
@@ -53,7 +54,7 @@ class EngineState:
     stopping: bool = False
     num_works: int = 0
     is_asleep: bool = True
-    _full_tokens: int | None = None  # of the budget, while it is lowered for lack of memory
+    _full_tokens: int | None = None  # the full budget, while it is lowered for lack of memory
     _lowered_at: float = 0.0
 
     def wanted(self, sentences: Collection[QueuedSentence]) -> list[QueuedSentence]:
@@ -64,7 +65,7 @@ class EngineState:
     def fail(
         self, sentences: Sequence[QueuedSentence], make_error: Callable[[], Exception], ending: Ending = "failed"
     ) -> None:
-        """Deliver an error, to each its own, to those of the sentences that have no outcome."""
+        """Deliver an error to each sentence without an outcome; every sentence gets an error object of its own."""
         with self.wake:
             failed = [sentence for sentence in sentences if self.unanswered.pop(sentence.key, None) is not None]
         ended_at = self.clock()
@@ -78,10 +79,10 @@ class EngineState:
         safely(partial(sentence.deliver, outcome))
 
     def interrupt(self, not_begun: Collection[int]) -> tuple[list[QueuedSentence], list[QueuedSentence]]:
-        """Collect the sentences that have left the queue, after an error of the thread. The lock must be acquired.
+        """Collect the sentences that had left the queue when the thread failed. The lock must be acquired.
 
         Args:
-            not_begun: Keys of those that were not decoding.
+            not_begun: Keys of sentences that had left the queue to be decoded alone, and were not decoding yet.
 
         Returns:
             The sentences to decode again, and those that were interrupted for the second time.
@@ -101,7 +102,7 @@ class EngineState:
 
     @property
     def budget(self) -> Budget:
-        """The budget, as it is when memory is enough. The lock is held."""
+        """The full budget, even while it is lowered for lack of memory. The lock must be acquired."""
         budget = self.scheduler.budget
         return budget if self._full_tokens is None else replace(budget, max_tokens=self._full_tokens)
 
@@ -111,10 +112,11 @@ class EngineState:
         self._set_tokens(budget, budget.max_tokens)
 
     def lower_budget(self, num_tokens: int) -> None:
-        """Memory was not enough for some tokens: allow half as many for a while.
+        """After running out of memory, allow half as many tokens for a while.
 
         Args:
-            num_tokens: Source tokens, or possible target tokens, of what decoded when there was no more memory.
+            num_tokens: Tokens that were decoding when memory ran out: of the sources, or the most that the targets
+                can have.
         """
         with self.wake:
             budget, full_tokens = self.scheduler.budget, self.budget.max_tokens
@@ -125,7 +127,7 @@ class EngineState:
         logger.warning("out of memory: less decodes at once for a while", extra={"fields": fields})
 
     def restore_budget(self) -> None:
-        """Double a budget that was lowered, if memory has been enough for a while."""
+        """Double a lowered budget if there has been enough memory for a while."""
         with self.wake:
             if self._full_tokens is None or self.clock() - self._lowered_at < MEMORY_BACK_S:
                 return
@@ -143,7 +145,7 @@ class EngineState:
 
 
 def safely(deliver: Callable[[], object]) -> None:
-    """Call what must not affect other callers if it fails."""
+    """Call a function whose failure must not affect other callers."""
     try:
         deliver()
     except Exception:

@@ -15,12 +15,12 @@ from model.text.glossary import Glossary, GlossaryTerm, endings_of
 from model.translation.options import MAX_TERM_CHARACTERS, MAX_TERMS
 
 MAX_STORED_TERMS = 100_000
-"""Most terms of one language pair of a stored glossary."""
+"""Maximum number of terms for one language pair of a stored glossary."""
 
 _SHOWN_CHARACTERS = 60
 
 _CHECK_INTERVAL = 1_000
-"""Words or terms after which a search checks whether it was cancelled."""
+"""Number of words or terms after which a search checks whether it was cancelled."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"[^\W_]+|[\W_]")
@@ -87,10 +87,10 @@ def stored_tsv(text: str) -> Glossary:
 def terms_in(
     terms: Glossary, texts: Sequence[str], language: str, check: Callable[[], None] = lambda: None
 ) -> Glossary:
-    """The terms that occur in texts: a request may have fewer terms than a stored glossary.
+    """The terms of a stored glossary that occur in texts. A request cannot use all of them: its own limit is lower.
 
-    Texts are read once, whatever the number of terms, by the automaton of Aho and Corasick (1975,
-    doi:10.1145/360825.360855) over words. The time is linear in the texts and in the glossary.
+    The automaton of Aho and Corasick (1975, doi:10.1145/360825.360855) reads the texts once, word by word, whatever the
+    number of terms. The time is linear in the size of the texts and of the glossary.
 
     Args:
         terms: The terms.
@@ -105,8 +105,9 @@ def terms_in(
     for text in texts:
         words.update(_words(text, check))
     lower_words = {word.lower() for word in words}
-    lowered = {part for word in words for part in _WORD.findall(word.lower())}
-    # Terms in lower case match in any case, others as they are written and in capitals.
+    # Lower case can split a word: "İ" becomes two characters, the second of which is not a letter.
+    lower_parts = {part for word in words for part in _WORD.findall(word.lower())}
+    # A term in lower case matches in any case; any other term matches as it is written and in capitals.
     in_any_case, as_written = _WordAutomaton(), _WordAutomaton()
     for number, term in enumerate(terms):
         if not number % _CHECK_INTERVAL:
@@ -114,7 +115,7 @@ def terms_in(
         source = term.source
         endings = endings_of(source, language)
         if source == source.lower():
-            in_any_case.add(number, _WORD.findall(source), endings, lowered)
+            in_any_case.add(number, _WORD.findall(source), endings, lower_parts)
         else:
             for form in (source, source.upper()):
                 *begin, last = _WORD.findall(form)
@@ -137,7 +138,7 @@ def terms_in(
 
 @cache
 def _in_any_case(ending: str) -> tuple[str, ...]:
-    """An ending in every combination of small and capital letters."""
+    """An ending in every combination of lower and upper case."""
     return tuple(map("".join, product(*zip(ending, ending.upper(), strict=True))))
 
 
@@ -145,18 +146,17 @@ class _WordAutomaton:
     """Finds which of many sequences of words occur in a text."""
 
     def __init__(self) -> None:
-        # By state: the next states, the state of the longest suffix, that of the longest suffix at which a term ends,
-        # and the terms that end here. State 0 is the start.
-        self._next: list[dict[str, int]] = [{}]
-        self._suffix = [0]
-        self._ends_before = [0]
-        self._terms: dict[int, list[int]] = {}
+        # All four are indexed by state; state 0 is the start.
+        self._next: list[dict[str, int]] = [{}]  # the next states, by word
+        self._suffix = [0]  # the state of the longest proper suffix
+        self._ends_before = [0]  # the state of the longest proper suffix at which a term ends, or 0
+        self._terms: dict[int, list[int]] = {}  # the terms that end at this state
 
     def __bool__(self) -> bool:
         return bool(self._terms)
 
     def add(self, number: int, words: Sequence[str], endings: Iterable[str], text_words: Collection[str]) -> None:
-        """Add a term, unless the texts lack one of its words.
+        """Add a term, unless one of its words does not occur in the texts.
 
         Args:
             number: The number of the term.
@@ -179,7 +179,7 @@ class _WordAutomaton:
                 self._terms.setdefault(state, []).append(number)
 
     def complete(self, check: Callable[[], None]) -> None:
-        """Link the states, once all terms are added.
+        """Link the states by their suffixes, once all terms are added.
 
         Args:
             check: As for :func:`terms_in`.
@@ -201,7 +201,7 @@ class _WordAutomaton:
             words: The words of the text.
         """
         indexes: set[int] = set()
-        visited: set[int] = {0}  # each end of a term is visited once, so that nested terms cost nothing
+        visited: set[int] = {0}  # each end is visited once, so that nested terms do not make the search quadratic
         state = 0
         for word in words:
             state = self._follow(state, word)
@@ -227,7 +227,7 @@ def _words(text: str, check: Callable[[], None]) -> Iterator[str]:
 
 
 def _checked(rows: Iterable[tuple[int, Sequence[str]]]) -> Glossary:
-    """Terms from the cells of numbered lines."""
+    """The terms in the cells of numbered lines, after checking them."""
     by_source: dict[str, GlossaryTerm] = {}
     for number, cells in rows:
         if len(cells) != 2:

@@ -49,7 +49,7 @@ def new_request_id() -> str:
 
 
 def accepted_request_id(scope: Scope) -> str:
-    """The client's request id if it is valid in logs and headers, or a new one.
+    """The client's request id if it is valid in logs and headers, else a new one.
 
     Args:
         scope: The request's ASGI scope.
@@ -62,7 +62,7 @@ def accepted_request_id(scope: Scope) -> str:
 
 
 def route_of(scope: Scope) -> str:
-    """The path of the route as declared; requests for unknown paths must not add labels to the metrics.
+    """The declared path of the route, or ``unmatched``: requests for unknown paths must not add labels to the metrics.
 
     Args:
         scope: The request's ASGI scope, after routing.
@@ -74,13 +74,13 @@ def route_of(scope: Scope) -> str:
 class RequestRecorder:
     """Gives each request an id, and writes one log line and the metrics when it has ended.
 
-    An unexpected exception is handled here: the client gets a problem without detail, and the log its type and where it
-    was raised.
+    An unexpected exception is handled here. The client gets a problem without detail; the log gets the type of the
+    exception and where it was raised.
 
     Args:
         app: The application inside.
         metrics: Counts every finished request.
-        is_draining: Whether the process is shutting down; connections are then closed after the answer.
+        is_draining: Returns whether the process is shutting down; connections are then closed after the answer.
         tracing: Traces every request except those of monitoring; None traces none.
     """
 
@@ -110,7 +110,7 @@ class RequestRecorder:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                # No route sets these headers.
+                # No route sets these headers itself.
                 headers = [*message["headers"], (b"x-request-id", request_id.encode()), _NO_SNIFFING]
                 if trace is not None:
                     headers.append((b"traceparent", trace.traceparent.encode()))
@@ -130,7 +130,7 @@ class RequestRecorder:
             logger.error("unexpected error", exc_info=error)
             log_fields(scope)["code"] = problem_for(error).code
             if status is not None:
-                raise  # too late for another answer: the server closes the connection
+                raise  # too late for an error answer: the server closes the connection
             await error_response(scope, error)(scope, receive, send_with_id)
         finally:
             self._record(scope, status, time.perf_counter() - start_time)
@@ -199,13 +199,12 @@ class RootPath:
         if scope["type"] == "http":
             scope["root_path"] = self.root_path
             if scope["path"] == self.root_path and scope["method"] in ("GET", "HEAD"):
-                # The page names its files relative to its address.
+                # The page links to its files relative to its own address, which must end with a slash.
                 await RedirectResponse(f"{self.root_path}/")(scope, receive, send)
                 return
             if not f"{scope['path']}/".startswith(f"{self.root_path}/"):
-                scope["path"] = (
-                    self.root_path + scope["path"]
-                )  # in ASGI the path includes root_path, and mounts rely on that
+                # In ASGI, the path includes root_path, and mounts rely on that.
+                scope["path"] = self.root_path + scope["path"]
         await self.app(scope, receive, send)
 
 
@@ -235,7 +234,7 @@ class BodyBudget:
             message = await receive()
             size = len(message.get("body", b""))
             if size:
-                # A body within the bounds of its request is accepted if it is the only one.
+                # If it is the only body, it is accepted up to the limits of its own request.
                 if self.num_bytes + size > self.max_bytes and self.num_bytes > received:
                     raise BodiesTooLarge(self.max_bytes)
                 self.num_bytes += size
@@ -250,14 +249,14 @@ class BodyBudget:
         scope[_RELEASE_BODY] = release
         try:
             await self.app(scope, receive_within, send)
-        except BodiesTooLarge as error:  # routes answer it themselves
+        except BodiesTooLarge as error:  # raised outside a route, which would answer it itself
             await error_response(scope, error)(scope, receive, send)
         finally:
             release()
 
 
 def release_body(scope: Scope) -> None:
-    """Stop counting the body of a request: it is stored, and the request will wait for long.
+    """Stop counting the body of a request that has been stored, because the request may wait for a long time.
 
     Args:
         scope: The request's ASGI scope.
@@ -280,7 +279,8 @@ class DisconnectWatcher:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one connection. Long work is started by requests of these methods, after their body was read."""
+        """Answer one connection."""
+        # Only requests with these methods start long work, and only after their body has been read.
         if scope["type"] != "http" or scope["method"] not in ("POST", "GET"):
             await self.app(scope, receive, send)
             return
@@ -290,7 +290,7 @@ class DisconnectWatcher:
             await self.app(scope, connection.receive, connection.send)
         except asyncio.CancelledError:
             if not connection.has_cancelled or connection.handler.uncancel():
-                raise  # the server cancels this request, not the client
+                raise  # the server has cancelled this request, not the watcher
             log_fields(scope)["client"] = "left"
         except ClientDisconnect:
             log_fields(scope)["client"] = "left before the end of its request"
@@ -316,34 +316,34 @@ class _WatchedConnection:
         self._send = send
         self._answered = False
         self._body_read = False
-        self._left = asyncio.Event()
-        self._begin: asyncio.Handle | None = None
+        self._disconnected = asyncio.Event()
+        self._scheduled_start: asyncio.Handle | None = None
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
-        """The next part of the body; after its end, the disconnect of the client, once it happens."""
+        """The next part of the body. After its end, wait for the client to disconnect."""
         if self._body_read:
-            await self._left.wait()
+            await self._disconnected.wait()
             return {"type": "http.disconnect"}
         message = await self._receive()
-        if not message.get("more_body", False):  # which a disconnect does not have either
+        if not message.get("more_body", False):  # the last part, or a disconnect
             self._body_read = True
             if message["type"] == "http.disconnect":
-                self._left.set()
-            # Runs when the handler waits for something: a task costs as much as all other middleware.
-            self._begin = self.handler.get_loop().call_soon(self._start)
+                self._disconnected.set()
+            # The watcher starts only if the handler waits: creating a task costs as much as all other middleware.
+            self._scheduled_start = self.handler.get_loop().call_soon(self._start)
         return message
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
         if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self._answered = True  # before the message goes out: the server reports a disconnect right after it
+            self._answered = True  # before the message is sent: the server reports a disconnect right after it
         await self._send(message)
 
     def stop(self) -> None:
-        """The request has been handled."""
-        if self._begin is not None:
-            self._begin.cancel()
+        """Stop watching, because the request has been handled."""
+        if self._scheduled_start is not None:
+            self._scheduled_start.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
 
@@ -351,9 +351,9 @@ class _WatchedConnection:
         self._watcher = self.handler.get_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
-        while not self._left.is_set():
+        while not self._disconnected.is_set():
             if (await self._receive())["type"] == "http.disconnect":
-                self._left.set()
+                self._disconnected.set()
         if not self._answered:
             self.has_cancelled = True
             self.handler.cancel()

@@ -1,6 +1,6 @@
-"""Chooses the form of an answer by the ``Accept`` header, as RFC 9110, section 12.5.1, defines it.
+"""Chooses the media type of an answer by the ``Accept`` header, as RFC 9110, section 12.5.1, defines it.
 
-Neither FastAPI nor Starlette reads this header, and a library for these few lines would be another dependency.
+Neither FastAPI nor Starlette reads this header, and these few lines are not worth another dependency.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def choose_media_type(accept: str | None, offered: tuple[str, ...]) -> str:
         offered: The media types the route can answer with, the default first.
 
     Returns:
-        The one with the highest quality; among equals the one named most exactly, then the first.
+        The one with the highest quality; among equals the one that the header names most specifically, then the first.
 
     Raises:
         NotAcceptable: The client accepts none of them.
@@ -48,10 +48,10 @@ def _parse_range(part: str) -> tuple[str, float]:
 
 
 def _preference(media_type: str, ranges: Sequence[tuple[str, float]]) -> tuple[float, int]:
-    """The quality of a media type, and the exactness of the range that decides: the most exact one."""
+    """The quality of a media type, and the specificity of its range: the most specific range that matches decides."""
     family = media_type.partition("/")[0] + "/*"
-    for exactness, pattern in ((2, media_type), (1, family), (0, "*/*")):
+    for specificity, pattern in ((2, media_type), (1, family), (0, "*/*")):
         qualities = [quality for media_range, quality in ranges if media_range == pattern]
         if qualities:
-            return max(qualities), exactness
+            return max(qualities), specificity
     return 0.0, -1

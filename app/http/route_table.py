@@ -1,4 +1,4 @@
-"""The application, and the look-up of its routes."""
+"""The application, and the lookup of its routes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from model.errors import ModelError
 class Application(FastAPI):
     """FastAPI's router inside this service's middleware, without FastAPI's layers for telemetry and server errors.
 
-    :func:`app.main.create_app` sets the stack, so ``add_middleware`` raises a ``RuntimeError``: what it adds would
-    never be called. docs/decisions/0033 has the cost of FastAPI's layers.
+    :func:`app.main.create_app` sets the stack, so ``add_middleware`` raises a ``RuntimeError``: middleware added there
+    would never be called. docs/decisions/0033 has the cost of FastAPI's layers.
     """
 
     middleware_stack: ASGIApp
@@ -36,10 +36,10 @@ class Application(FastAPI):
 
 
 class RouteTable:
-    """Looks routes up by method and path, where FastAPI tries one after the other, each twice.
+    """Looks up a route by method and path. FastAPI would try the routes one after another, and each twice.
 
-    It has the routes that :class:`app.http.json_route.JsonRoute` calls itself. FastAPI answers everything else: other
-    routes, other methods, and unknown paths.
+    The table has the routes that :class:`app.http.json_route.JsonRoute` calls itself. FastAPI answers everything else:
+    other routes, other methods, and unknown paths.
 
     Args:
         app: Answers the other requests.
@@ -64,9 +64,9 @@ class RouteTable:
         if match is None:
             await self.app(scope, receive, send)
             return
-        scope["route"], answer = match
+        scope["route"], handler = match
         try:
-            response = await answer(Request(scope, receive, send))
+            response = await handler(Request(scope, receive, send))
         except (ServiceError, ModelError) as error:
             response = error_response(scope, error)
         await response(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The terms of a stored glossary, for a request with the id of the glossary."""
+"""The terms of a stored glossary that a request names by its id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 class TermSearches:
     """Searches texts for the terms of stored glossaries, on threads of its own.
 
-    A search of megabytes takes a second. It ends with its request, and delays only other searches.
+    Searching megabytes of text takes a second. A search ends with its request, and delays only other searches.
 
     Args:
         deadline_s: Seconds that a request may take.
@@ -42,10 +42,10 @@ class TermSearches:
         """Call a function on a thread.
 
         Args:
-            search: The function; its argument raises once the request has ended.
+            search: The function. It calls its argument often, which raises once the request has ended.
 
         Raises:
-            DeadlineExceeded: It took longer than the deadline of a request.
+            DeadlineExceeded: The function took longer than the deadline of a request.
         """
         is_over = threading.Event()
 
@@ -80,7 +80,7 @@ class StoredTerms(NamedTuple):
 
     Args:
         terms: The terms; none if the request has no stored glossary.
-        within_s: Seconds left until the request's deadline; None if no time was used.
+        within_s: Seconds left until the request's deadline; None if nothing was searched.
     """
 
     terms: Glossary = ()
@@ -123,7 +123,8 @@ async def stored_terms(
 
     Raises:
         GlossaryNotFound: No glossary has the id.
-        GlossaryPairMissing: It has no terms for the languages, or terms of several pairs.
+        GlossaryPairMissing: The glossary has no terms for the languages, or a language is not given and it has several
+            pairs.
         InvalidGlossary: The source is ``auto``, or the texts contain too many terms.
         DeadlineExceeded: The search took too long.
     """
@@ -136,18 +137,19 @@ async def stored_terms(
 
     def find(check: Callable[[], None]) -> Glossary:
         dictionary = store.dictionary(glossary_id, source, target)
-        # If none occurs, one is kept, so that the answer has an empty list of used terms.
+        # If no term occurs, the request gets one anyway, so that its answer has an empty list of terms. Without a term
+        # it would look like a request without a glossary.
         return terms_in(dictionary.terms, texts, dictionary.source, check) or dictionary.terms[:1]
 
     return await search_terms(request, find)
 
 
 async def search_terms(request: Request, find: Callable[[Callable[[], None]], Glossary]) -> StoredTerms:
-    """The result of a search, within the deadline of a request.
+    """Search for terms within the deadline of a request.
 
     Args:
         request: The request.
-        find: Searches on a thread; it calls its argument every few milliseconds.
+        find: Runs on a thread, and calls its argument every few milliseconds.
 
     Raises:
         DeadlineExceeded: The search took too long.

@@ -25,13 +25,13 @@ from model.network.heads import AttentionHead
 _T = TypeVar("_T")
 
 State = Literal["loading", "ready", "empty", "draining", "failed", "stopped"]
-"""The states of a service; requests are accepted only in ``ready``."""
+"""The states of a service; it accepts requests only in ``ready``."""
 
 
 async def elements_of(
     produce: Callable[[Callable[[_T], None]], Coroutine[object, None, _T]],
 ) -> AsyncGenerator[_T, None]:
-    """The elements that a function produces on its own task, and last its result.
+    """Run a function on a task of its own, and yield each element that it produces, then its result.
 
     The deadline of the function cancels that task and never the iterating task, which may be sending an element
     (PEP 789). Always close the generator: that cancels the function.
@@ -42,11 +42,11 @@ async def elements_of(
     Raises:
         Exception: The error of the function, after all elements.
     """
-    produced: asyncio.Queue[_T | None] = asyncio.Queue()
-    task = asyncio.create_task(produce(produced.put_nowait))
-    task.add_done_callback(lambda _: produced.put_nowait(None))
+    elements: asyncio.Queue[_T | None] = asyncio.Queue()
+    task = asyncio.create_task(produce(elements.put_nowait))
+    task.add_done_callback(lambda _: elements.put_nowait(None))
     try:
-        while (element := await produced.get()) is not None:
+        while (element := await elements.get()) is not None:
             yield element
         yield await task
     finally:
@@ -81,12 +81,12 @@ class TranslationBackend(ABC, Generic[ModelT]):
 
     @property
     def state(self) -> State:
-        """The service's state; requests are accepted only in ``ready``."""
+        """The current state."""
         return self._state
 
     @property
     def models(self) -> list[ModelT]:
-        """The loaded models, in the order they serve."""
+        """The loaded models; if several have the same pair, the first one translates it."""
         return list(self._registry)
 
     @abstractmethod
@@ -191,9 +191,9 @@ class TranslationBackend(ABC, Generic[ModelT]):
         start_time = self._clock()
         if request.waits:
             await self._wait_for_models()
-        with self._admitted() as used:
+        with self._admitted() as models_in_use:
             async with self._deadline(request.within_s) as timeout:
-                choices = await self._choose(request, used)
+                choices = await self._choose(request, models_in_use)
                 default_model = self._registry.names[0]
                 results, times = await self._translate_chosen(request, choices, timeout, deliver)
         return TranslateResult.of(results, default_model, times, total_ms=(self._clock() - start_time) * 1000)
@@ -216,9 +216,9 @@ class TranslationBackend(ABC, Generic[ModelT]):
             InferenceFailed: The model failed.
         """
         (text,) = request.texts
-        with self._admitted() as used:
+        with self._admitted() as models_in_use:
             async with self._deadline(request.within_s) as timeout:
-                (choice,) = await self._choose(request, used)
+                (choice,) = await self._choose(request, models_in_use)
                 if isinstance(choice, Exception):
                     raise choice
                 if isinstance(choice, Unchanged):
@@ -247,14 +247,14 @@ class TranslationBackend(ABC, Generic[ModelT]):
         """Compute the attention of a request with the model chosen for it."""
 
     async def _choose(
-        self, request: TranslationRequest, used: contextlib.ExitStack
+        self, request: TranslationRequest, models_in_use: contextlib.ExitStack
     ) -> list[ModelChoice[ModelT] | Unchanged | Exception]:
-        """Choose the model of each text; the models are in use until ``used`` is closed."""
+        """Choose the model of each text; the models stay in use until ``models_in_use`` is closed."""
         return await self._chooser.choose(request.texts, request.source, request.target, request.options)
 
     @abstractmethod
     def _admitted(self) -> contextlib.AbstractContextManager[contextlib.ExitStack]:
-        """Count the current task as a running request; the stack is closed when it ends.
+        """Count the current task as a running request; the stack is closed when the request ends.
 
         Raises:
             NotReady: No requests are accepted.
@@ -274,7 +274,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
 
     @contextlib.asynccontextmanager
     async def _deadline(self, within_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
-        """Bound a request by the settings' deadline, or by the time that another process has left for it."""
+        """Bound a request by the settings' deadline, or by the time that is left in the process that sent it."""
         try:
             async with asyncio.timeout(self._settings.deadline_s if within_s is None else within_s) as timeout:
                 yield timeout

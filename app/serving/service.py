@@ -269,20 +269,20 @@ class TranslationService(TranslationBackend[LoadedModel]):
         return AttentionResult(attention, choice.model.name, choice.detected)
 
     async def _choose(
-        self, request: TranslationRequest, used: contextlib.ExitStack
+        self, request: TranslationRequest, models_in_use: contextlib.ExitStack
     ) -> list[ModelChoice[LoadedModel] | Unchanged | Exception]:
-        choices = await super()._choose(request, used)
+        choices = await super()._choose(request, models_in_use)
         self._require("ready")  # the state may have changed during detection
         for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
-            used.enter_context(model.requests.entered())
+            models_in_use.enter_context(model.requests.entered())
         return choices
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[contextlib.ExitStack]:
         try:
-            with self._requests.entered(), contextlib.ExitStack() as used:
+            with self._requests.entered(), contextlib.ExitStack() as models_in_use:
                 self._require("ready")
-                yield used
+                yield models_in_use
         except Dropped:
             self._fail()
             raise self.not_ready() from None

@@ -4,16 +4,16 @@
         --lexicon runs/mine/word-lexicon.json.gz
 
 Makes sentences out of the test sets and counts what the translator does with them:
-  placeholders  in N sentences of each direction, one to six aligned words, or the tags around them, are replaced on
-                both sides by variables, URLs, tags and the like. Counted: sentences with every span exactly once;
-                those whose spans the model placed itself, none of them restored by alignment (aim: 99.5 %); those
-                with the spans in the order of the reference. chrF2 counts the spans as text.
-  formality     a quarter as many English sentences with "you" whose German reference says du or Sie, translated as
-                they are and with each form. A translation complies if the wanted form is found in it and the other
-                one is not (aim: 97 %); imperatives and sentences without an address count as not clear.
-  glossary      half as many sentences with one or two terms: words of the reference, half of them in dictionary form,
-                and other translations of the lexicon, which a translator does not write by itself.
-                Counted: terms found in the translation, in some inflection (aim: 92 %).
+  placeholders  N sentences of each direction, in which one to six aligned words, or the tags around them, are
+                replaced on both sides by variables, URLs, tags and the like. Three counts: sentences with every span
+                exactly once; sentences in which the model placed all spans and alignment restored none (aim: 99.5 %);
+                sentences with the spans in the order of the reference. chrF2 counts the spans as text.
+  formality     N / 4 English sentences with "you" whose German reference says du or Sie, translated without the option
+                and with each form of address. A translation complies if it has the requested form and not the other
+                one (aim: 97 %). Imperatives and sentences without an address count as not clear.
+  glossary      N / 2 sentences with one or two terms. The targets are words of the reference, half of them in
+                dictionary form, or other translations from the lexicon, which a translator would not choose by itself.
+                The count: terms that occur in the translation, in any inflection (aim: 92 %).
 The lexicon is a file of a training run. A model without support for an option has "not supported" in its row; its
 figures are those of the substitutes: placeholders are placed, and terms replaced, by alignment.
 """
@@ -123,14 +123,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Direction:
-    """One direction of a translator, tested.
+    """Tests one direction of a translator.
 
     Args:
         translator: The translator.
         options: How it decodes.
         languages: Source and target language.
-        rng: Chooses the sentences.
-        show: Failures of each kind to print.
+        rng: Random number generator that chooses the sentences.
+        show: Number of failures of each kind to print.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class _Direction:
         return [{"pair": self._name, **span_figures(cases, protected, plain, supported)}]
 
     def formality(self, pairs: Sequence[Pair], number: int) -> list[Row]:
-        """Sentences with "you": as they are and with each form of address; none if the pair is not English-German."""
+        """Sentences with "you", without the option and with each form of address; only for English to German."""
         from benchmarks.quality.compliance_figures import address_figures
         from benchmarks.quality.compliance_inputs import address_cases, address_in
 
@@ -192,15 +192,15 @@ class _Direction:
         return rows
 
     def glossary(self, pairs: Sequence[Pair], lexicon: WordLexicon, swapped: bool, number: int) -> list[Row]:
-        """Sentences with terms of their references, and with other ones."""
+        """Sentences with terms from their references, and with other translations."""
         from benchmarks.quality.compliance_figures import term_figures
         from benchmarks.quality.compliance_inputs import term_cases
 
         cases = term_cases(pairs, lexicon, self._languages, swapped, number, self._rng)
         sources = [case.source for case in cases]
         plain = self._translate("glossary: without", sources)
-        each = [replace(self._options, glossary=case.glossary) for case in cases]
-        with_terms = self._translate("glossary", sources, each)
+        options = [replace(self._options, glossary=case.glossary) for case in cases]
+        with_terms = self._translate("glossary", sources, options)
         failures = [
             (
                 f"{case.source} [{', '.join(f'{term.source} = {term.target}' for term in case.glossary)}]",
@@ -245,9 +245,9 @@ def _table(section: str, rows: Sequence[Row]) -> str:
     from tabulate import tabulate
 
     columns = _SECTIONS[section]
-    lines = [[_cell(row, key) for key in columns.values()] for row in rows]
+    cells = [[_cell(row, key) for key in columns.values()] for row in rows]
     alignment = ["left" if key in _TEXT_COLUMNS else "right" for key in columns.values()]
-    table = tabulate(lines, list(columns), tablefmt="pipe", colalign=alignment, disable_numparse=True)
+    table = tabulate(cells, list(columns), tablefmt="pipe", colalign=alignment, disable_numparse=True)
     return f"{section}:\n{table}"
 
 
@@ -263,7 +263,7 @@ def _cell(row: Row, key: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 1 after an error that standard error names."""
+    """Run the command; the exit status is 1 after an error, which is printed to standard error."""
     return run_program(__doc__, add_arguments, run, argv)
 
 

@@ -51,17 +51,17 @@ def _decode(kind: Any, value: object, path: str) -> Any:
 
 
 def _member(members: tuple[Any, ...], value: object) -> Any:
-    """The member of a union that a value belongs to."""
+    """The member of a union to which a value is converted."""
     if value is None and types.NoneType in members:
         return types.NoneType
     others = [member for member in members if member is not types.NoneType]
-    fitting = (member for member in others if isinstance(value, dict) and _required(member) <= value.keys())
-    return next(fitting, others[0])
+    matches = (member for member in others if isinstance(value, dict) and _required(member) <= value.keys())
+    return next(matches, others[0])
 
 
 @cache
 def _required(kind: Any) -> frozenset[str]:
-    """Names of the fields without default of a dataclass."""
+    """Names of the fields of a dataclass that have no default; none for other types."""
     if not dataclasses.is_dataclass(kind):
         return frozenset()
     return frozenset(
@@ -88,7 +88,7 @@ def _tuple(arguments: tuple[Any, ...], value: object, path: str) -> tuple[Any, .
         raise Unexpected(f"{path or 'the answer'} is {_shown(value)} and should be a list")
     first = arguments[0]
     if arguments[1:] == (...,) and all(type(item) is first for item in value):
-        return tuple(value)  # the rows of an attention matrix have many numbers
+        return tuple(value)  # fast, because an attention matrix has many numbers
     kinds = [first] * len(value) if arguments[1:] == (...,) else list(arguments)
     if len(kinds) != len(value):
         raise Unexpected(f"{path or 'the answer'} has {len(value)} elements and should have {len(kinds)}")

@@ -14,7 +14,7 @@ class TranslateAnswer:
 
     Args:
         translations: One entry for each text.
-        model: The model of the first text that was translated; each entry names its own.
+        model: The model of the first translated text; each entry names its own model.
         usage: Tokens of the texts and translations.
         timings_ms: Where the time was spent.
         request_id: The id of the request.
@@ -51,10 +51,11 @@ class TranslateAnswer:
 
     @property
     def text(self) -> str:
-        """The only translated text.
+        """The translated text, if there is exactly one.
 
         Raises:
             ValueError: There are several.
+            TextFailed: The text could not be translated.
         """
         if len(self.translations) != 1:
             raise ValueError(f"The answer has {len(self.translations)} translations; use texts.")

@@ -1,4 +1,4 @@
-"""How far a scripted model differs from the eager one, and how far it may."""
+"""Compares a scripted model with the eager one, and refuses it if they differ too much."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from model.process.progress import Progress
 from model.text.tokenizer import Tokenizer
 
 LOGIT_BOUNDS: dict[str, float] = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.1, "int8": 0.25}
-"""Largest root-mean-square (float32: largest) difference of logits from the eager float32 model."""
+"""Bounds of the differences of logits from the eager float32 model: of their root mean square, for float32 of the
+largest one."""
 
 BLEU_BOUND = 1.5
-"""Largest loss of BLEU on the held-out sample, for a precision below float32."""
+"""Maximum loss of BLEU on the held-out sample."""
 
 TIE_MARGIN = 1e-4
 """Two tokens whose logits are closer than this may be ranked differently by two implementations."""
@@ -41,10 +42,10 @@ class Comparison:
     Args:
         max_logit_error: Largest absolute difference of a logit.
         rms_logit_error: Root mean square of the differences.
-        num_sentences: Sentences decoded, all directions.
-        num_identical: Of these, with identical greedy tokens.
-        num_ties: Of the others, those whose first different token is a tie (:data:`TIE_MARGIN`).
-        bleu: By direction: of the eager float32 model and of this one, greedy.
+        num_sentences: Number of decoded sentences, in all directions.
+        num_identical: Number of these for which both models chose the same tokens, greedily.
+        num_ties: Number of the others whose first different token is a tie (:data:`TIE_MARGIN`).
+        bleu: BLEU of the greedy translations, by direction: that of the eager float32 model, then that of this one.
     """
 
     max_logit_error: float
@@ -55,7 +56,7 @@ class Comparison:
     bleu: dict[str, tuple[float, float]]
 
     def to_dict(self) -> dict[str, Any]:
-        """For the manifest."""
+        """The comparison as the manifest stores it."""
         return {
             "max_logit_error": round(self.max_logit_error, 7),
             "rms_logit_error": round(self.rms_logit_error, 7),
@@ -79,17 +80,17 @@ def compare(
 
     Args:
         eager: The float32 model.
-        module: The scripted one, on the same device.
-        tokenizer: Of both.
-        manifest: Of the future bundle.
-        sample: Sentences in the order of ``languages``.
+        module: The scripted model, on the same device.
+        tokenizer: The tokenizer of both.
+        manifest: The manifest of the future bundle.
+        sample: Sentence pairs, each in the order of ``languages``.
         languages: The two languages.
         progress: Wraps an iterable in a progress bar.
     """
     from model.scores import bleu_units, score  # sacrebleu is needed here only
 
     errors = _LogitErrors()
-    identical, ties, total = 0, 0, 0
+    num_identical, num_ties, num_sentences = 0, 0, 0
     bleu: dict[str, tuple[float, float]] = {}
     for source_language, target_language in manifest.pairs:
         ordered = [pair if source_language == languages[0] else pair[::-1] for pair in sample]
@@ -109,23 +110,23 @@ def compare(
             for model, name in ((eager, "float32 eager"), (module, manifest.precision))
         )
         for source_ids, eager_ids, scripted_ids in zip(sources, expected, scripted, strict=True):
-            total += 1
-            identical += eager_ids == scripted_ids
-            ties += eager_ids != scripted_ids and _is_tie(
+            num_sentences += 1
+            num_identical += eager_ids == scripted_ids
+            num_ties += eager_ids != scripted_ids and _is_tie(
                 eager, source_ids, forced_ids, eager_ids, scripted_ids, tokenizer
             )
         references = [target for _, target in ordered]
-        full, this = (
+        eager_bleu, scripted_bleu = (
             score([tokenizer.decode(ids) for ids in answers], references, tokenize=bleu_units(tokenizer)).bleu
             for answers in (expected, scripted)
         )
-        bleu[label] = (full, this)
-    return Comparison(errors.largest, errors.root_mean_square, total, identical, ties, bleu)
+        bleu[label] = (eager_bleu, scripted_bleu)
+    return Comparison(errors.largest, errors.root_mean_square, num_sentences, num_identical, num_ties, bleu)
 
 
 @dataclass
 class _LogitErrors:
-    """Differences of logits, summed up over batches."""
+    """Differences of logits, accumulated over batches."""
 
     sum_of_squares: float = 0.0
     count: int = 0
@@ -202,13 +203,13 @@ def _is_tie(
     ids: list[int],
     tokenizer: Tokenizer,
 ) -> bool:
-    """Whether the first token that differs was decided by less than :data:`TIE_MARGIN`."""
+    """Whether the logits of the first tokens that differ are closer than :data:`TIE_MARGIN`."""
     expected, ids = [*expected, tokenizer.end_id], [*ids, tokenizer.end_id]
     index = next((i for i, (a, b) in enumerate(zip(expected, ids, strict=False)) if a != b), None)
     if index is None:
         return False
-    before = torch.tensor([[tokenizer.start_id, *forced_ids, *expected[:index]]], device=_device(eager))
-    logits = eager(torch.tensor([source_ids], device=_device(eager)), before)[0, -1]
+    prefix = torch.tensor([[tokenizer.start_id, *forced_ids, *expected[:index]]], device=_device(eager))
+    logits = eager(torch.tensor([source_ids], device=_device(eager)), prefix)[0, -1]
     return bool((logits[expected[index]] - logits[ids[index]]).abs() < TIE_MARGIN)
 
 
@@ -216,8 +217,8 @@ def check_bounds(comparison: Comparison, precision: Precision) -> None:
     """Refuse a scripted model that is too far from the eager one.
 
     Args:
-        comparison: What was measured.
-        precision: Of the scripted model, which sets the bounds.
+        comparison: The differences that were measured.
+        precision: The precision of the scripted model, which determines the bounds.
 
     Raises:
         ArtifactError: A bound is exceeded.

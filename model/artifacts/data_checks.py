@@ -1,7 +1,7 @@
-"""Whether what a data-only bundle says about itself can be true: numbers, rules and vocabulary fit its architecture.
+"""Checks that the numbers, rules and vocabulary of a data-only bundle fit its architecture.
 
-A bundle in TorchScript is a program from a trusted source, and is not checked. This form may come from anywhere, and a
-token that the model does not have would be read beyond the end of its tables.
+A TorchScript bundle is a program from a trusted source and is not checked. A data-only bundle may come from anywhere: a
+token id that the model does not have would make it read beyond the end of its tables.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from model.text.tokenizer import Tokenizer, VersoTokenizer
 
 
 def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
-    """Refuse a manifest or a vocabulary in data form that contradicts the architecture.
+    """Refuse a manifest or a vocabulary that contradicts the architecture.
 
     Raises:
-        ArtifactError: It does.
-        ConfigError: There is no such architecture.
+        ArtifactError: The manifest or the vocabulary contradicts the architecture.
+        ConfigError: The architecture is not possible.
     """
     config = ModelConfig.from_dict(manifest.architecture)
     if manifest.format_version != DATA_FORMAT_VERSION:
@@ -31,7 +31,7 @@ def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
                 f"The bundle's {name} is {value}; its architecture has positions for 1 to {config.max_positions}."
             )
     policy = manifest.policy
-    _ = manifest.calibration
+    _ = manifest.calibration  # raises if it is invalid
     placeholders = manifest.capabilities.placeholders
     if not 0 <= placeholders <= NUM_PLACEHOLDERS:
         raise ArtifactError(f"The bundle has {placeholders} placeholders; the limit is {NUM_PLACEHOLDERS}.")
@@ -42,7 +42,7 @@ def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
             f"The bundle's vocabularies have tokens up to {largest[0]} and {largest[1]}; its model has {sizes[0]} and "
             f"{sizes[1]} tokens."
         )
-    # Vocabularies of other projects may be smaller than their models; their tokenizers write such tokens as unknown.
+    # Vocabularies of other projects may be smaller than their models; their tokenizers decode the other ids as unknown.
     if isinstance(tokenizer, VersoTokenizer) and (tokenizer.vocab_size, tokenizer.target_vocab_size) != sizes:
         raise ArtifactError(
             f"The bundle's vocabularies have {tokenizer.vocab_size} and {tokenizer.target_vocab_size} tokens; its "
@@ -59,13 +59,15 @@ def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
 
 
 def _check_languages(manifest: Manifest, tokenizer: Tokenizer, sizes: tuple[int, int]) -> None:
-    """Refuse languages that the vocabulary or the model has no token for.
+    """Refuse languages for which the vocabulary or the model has no token.
 
     Raises:
-        ArtifactError: There is one.
+        ArtifactError: A language has no token.
     """
-    ring = zip(manifest.languages, manifest.languages[-1:] + manifest.languages[:-1], strict=True)
-    for target, source in {**dict(ring), **{target: source for source, target in manifest.pairs}}.items():
+    # A source for each language as a target: that of one of its pairs, or the previous language if it has no pair.
+    previous = dict(zip(manifest.languages, manifest.languages[-1:] + manifest.languages[:-1], strict=True))
+    sources = {**previous, **{target: source for source, target in manifest.pairs}}
+    for target, source in sources.items():
         try:
             ids, forced = tokenizer.encode("a", target, source), tokenizer.forced_ids(target)
         except (KeyError, ArtifactError) as error:

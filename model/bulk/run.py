@@ -1,4 +1,4 @@
-"""A run of bulk translation: plan, skip what is finished, translate the rest, and say what came of it."""
+"""A run of bulk translation: skip finished files, translate the rest, and report the outcome."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from model.bulk.rows import TranslatedRow
 from model.errors import DataError
 
 Stream = Callable[[Sequence[BulkFile]], Iterator[TranslatedRow]]
-"""The rows of files, translated, in the order of files and rows."""
+"""Translates the rows of files, and yields them in the order of files and rows."""
 
-_NAMED = 10
-"""Files that a message names; of the others it gives the number."""
+_MAX_NAMED = 10
+"""Maximum number of files that a message names; of the others it gives only the number."""
 
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Args:
-        counts: Of the files that it translated.
-        num_files: Number of these.
-        before: Counts of the files that were finished before.
-        num_before: Number of these.
-        failed: Why files have no output, by their number.
-        seconds: How long it took.
-        start_s: Seconds of these until the first translation.
+        counts: Rows, errors and tokens of the files that this run translated.
+        num_files: Number of files that this run translated.
+        before: The same counts of the files that earlier runs finished.
+        num_before: Number of files that earlier runs finished.
+        failed: For each file without output, the reason.
+        seconds: Duration of the run.
+        start_s: Seconds until the first translation, which are part of ``seconds``.
     """
 
     counts: Counts = field(default_factory=Counts)
@@ -46,13 +46,13 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """1 if a file has no output, 3 if all have one and there are rows with errors, else 0."""
+        """1 if a file has no output, 3 if all files have one but rows have errors, else 0."""
         if self.failed:
             return 1
         return 3 if self.counts.errors + self.before.errors else 0
 
     def describe(self) -> list[str]:
-        """Lines for people."""
+        """The outcome in words, one line for each part."""
         lines = []
         counts, before = self.counts, self.before
         if self.num_before:
@@ -78,17 +78,17 @@ class Outcome:
 def pending_files(
     files: Sequence[BulkFile], records: Records, job: Job, outcome: Outcome, *, overwrite: bool
 ) -> list[BulkFile]:
-    """The files to translate. Those that are finished or cannot be read are noted in the outcome.
+    """The files to translate. Finished files, and files that cannot be read, are recorded in the outcome.
 
     Args:
         files: All files.
         records: Their records.
         job: What to do with them.
         outcome: The outcome of the run.
-        overwrite: Whether to translate again what was changed since.
+        overwrite: Whether to translate files again whose input, options or output have changed.
 
     Raises:
-        DataError: The outputs of files are of other inputs or options, or of another program.
+        DataError: Outputs exist that were made from other inputs or with other options, or by another program.
     """
     pending: list[BulkFile] = []
     refused: list[str] = []
@@ -130,11 +130,11 @@ def translate_files(
 
     Args:
         files: The files.
-        records: Where outputs are and what is recorded of them.
+        records: Their outputs and records.
         job: What to do with the texts.
-        stream: Translates their rows.
-        outcome: The outcome of the run, which is completed.
-        report: Takes a message.
+        stream: Translates the rows of the files.
+        outcome: The outcome of the run, to which this function adds.
+        report: Called with each error message.
         show_progress: Whether to draw a bar if standard error is a terminal.
 
     Raises:
@@ -163,7 +163,7 @@ def translate_files(
                 outcome.num_files += 1
                 outcome.counts.add(counts)
             finally:
-                records.discard(file)  # what was given its name is no longer there
+                records.discard(file)  # a complete output has been renamed and stays
             rows.skip_file(number)
             if not number:
                 outcome.start_s = (rows.first_at or begin) - begin
@@ -174,7 +174,7 @@ def translate_files(
 def _translate_file(file: BulkFile, records: Records, job: Job, rows: Iterator[TranslatedRow], bar: tqdm[Any]) -> None:
     partial = records.partial(file)
     partial.parent.mkdir(parents=True, exist_ok=True)
-    records.discard(file)  # what a run that was killed has left
+    records.discard(file)  # partial output of a run that was killed
     num_bytes = 0
     for position in file.format.write(file.source, partial, records.partial_errors(file), job.columns, rows):
         bar.update(position - num_bytes)
@@ -182,7 +182,7 @@ def _translate_file(file: BulkFile, records: Records, job: Job, rows: Iterator[T
 
 
 class _Rows:
-    """The rows of a stream by file. They are checked: none may be missing, and none come twice.
+    """The rows of a stream by file. Checks that no row is missing and none comes twice.
 
     Args:
         stream: The rows.
@@ -192,13 +192,13 @@ class _Rows:
         self._stream = stream
         self._next: TranslatedRow | None = None
         self.first_at: float | None = None
-        """When the first row came, by ``time.perf_counter``."""
+        """The time of the first row, by ``time.perf_counter``."""
 
     def of_file(self, number: int, counts: Counts) -> Iterator[TranslatedRow]:
-        """The rows of a file, which are counted.
+        """Yield the rows of a file, and add them to its counts.
 
         Raises:
-            DataError: The file cannot be read any further.
+            DataError: The rest of the file cannot be read.
         """
         index = 0
         while (row := self._peek()) is not None and row.file == number:
@@ -219,12 +219,12 @@ class _Rows:
             raise AssertionError(f"a row of file {row.file} came among those of file {number}")
 
     def skip_file(self, number: int) -> None:
-        """Leave out the remaining rows of a file, which has failed."""
+        """Skip the remaining rows of a file that has failed."""
         while (row := self._peek()) is not None and row.file == number:
             self._next = None
 
     def end(self) -> None:
-        """Let the stream end."""
+        """Check that the stream has ended."""
         if self._peek() is not None:
             raise AssertionError("rows are left after the last file")
 
@@ -237,6 +237,6 @@ class _Rows:
 
 
 def _first_lines(lines: Sequence[str]) -> list[str]:
-    """The first lines, and how many there are more."""
-    more = len(lines) - _NAMED
-    return [*lines[:_NAMED], *([f"and {more:,} more"] if more > 0 else [])]
+    """The first lines, and the number of the others."""
+    num_others = len(lines) - _MAX_NAMED
+    return [*lines[:_MAX_NAMED], *([f"and {num_others:,} more"] if num_others > 0 else [])]

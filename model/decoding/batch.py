@@ -17,13 +17,13 @@ def decode_all(
     max_batch_tokens: int = 8192,
     max_rows: int = 256,
 ) -> Iterator[Finished]:
-    """Decode sentences, those of similar length together, longest first.
+    """Decode sentences, longest first, so that those of similar length decode together.
 
     Args:
-        make_cohort: Makes an empty cohort of a width.
-        requests: Sentences with distinct keys; those of one width share a cohort.
-        max_batch_tokens: Bound of rows times longest source; a sentence that decodes alone may exceed it.
-        max_rows: Bound of rows (sentences times beam size).
+        make_cohort: Makes an empty cohort of a given beam width.
+        requests: Sentences with distinct keys; those of the same width share a cohort.
+        max_batch_tokens: Maximum of rows times longest source; a sentence that decodes alone may exceed it.
+        max_rows: Maximum number of rows (sentences times beam size).
 
     Yields:
         Each sentence's outcome as it finishes, in no particular order.
@@ -38,7 +38,7 @@ def decode_all(
             longest = max(cohort.longest_source, len(queued[-1].source_ids) if queued else 0)
             room = max(1, min(max_batch_tokens // (longest * width), max_rows // width))
             free = room - cohort.num_sentences
-            # Several join at once: each join copies the caches of the sentences that already decode.
+            # Several sentences join at once, because each join copies the caches of the sentences that already decode.
             if queued and (free >= max(1, room // 4) or not cohort.num_sentences):
                 joining = queued[-free:][::-1]
                 del queued[-free:]
@@ -55,18 +55,16 @@ def decode_in_order(
     max_batch_tokens: int = 8192,
     max_rows: int = 256,
 ) -> list[Finished]:
-    """Decode sentences.
+    """Decode sentences, and return their outcomes in the order of the requests.
 
     Args:
-        make_cohort: Makes an empty cohort of a width.
+        make_cohort: Makes an empty cohort of a given beam width.
         requests: The sentences; their keys are ignored.
         label: The label of the progress bar.
-        progress: Called as each sentence finishes.
+        progress: Wraps the outcomes, which arrive as sentences finish, in a progress bar.
         max_batch_tokens: As for :func:`decode_all`.
         max_rows: As for :func:`decode_all`.
 
-    Returns:
-        The outcomes in the order of the requests.
     """
     numbered = [replace(request, key=number) for number, request in enumerate(requests)]
     decoding = decode_all(make_cohort, numbered, max_batch_tokens=max_batch_tokens, max_rows=max_rows)

@@ -10,7 +10,7 @@ from model.decoding.scoring import ScoringRule
 from model.errors import ModelError
 
 MAX_REQUIRED_IDS = 16
-"""The most tokens that a sentence may require."""
+"""Maximum number of tokens that a sentence may require."""
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class DecodingRequest:
         key: Identifies the sentence for the caller; unique within a cohort.
         source_ids: Tokens of the source, language marker and end token included.
         options: How to decode it.
-        forced_ids: Tokens that follow the start token in every hypothesis, such as a target language. They add no
-            log-probability and are not part of the answer. All sentences of a cohort have equally many.
+        forced_ids: Tokens that follow the start token in every hypothesis, such as that of the target language. They
+            add no log-probability and are not part of the answer. All sentences of a cohort have the same number.
         required_ids: Tokens that every hypothesis contains exactly once each, at most :data:`MAX_REQUIRED_IDS`
             (:mod:`model.decoding.eager.filters`). They may be tokens that are never generated otherwise.
         prefix_ids: Tokens that follow the forced ones in every hypothesis: the given beginning of the answer. They add
             no log-probability either. Sentences of a cohort may have different numbers of them.
 
     Raises:
-        ValueError: ``required_ids`` are too many, or some are equal.
+        ValueError: ``required_ids`` has too many tokens, or one of them twice.
     """
 
     key: int
@@ -47,7 +47,7 @@ class DecodingRequest:
 
     @property
     def given_ids(self) -> tuple[int, ...]:
-        """Tokens between the start token and the first one that is chosen: the forced ones, then the prefix."""
+        """Tokens between the start token and the first chosen token: the forced ones, then the prefix."""
         return (*self.forced_ids, *self.prefix_ids)
 
 
@@ -57,8 +57,8 @@ class Sentence:
 
     Args:
         request: The request.
-        rule: Compares its hypotheses and ends its search.
-        max_new_tokens: The number of chosen tokens after which it is cut; at least 1.
+        rule: Compares the hypotheses and decides when the search ends.
+        max_new_tokens: Number of chosen tokens after which the answer is cut; at least 1.
     """
 
     request: DecodingRequest
@@ -72,7 +72,7 @@ class Sentence:
         Args:
             request: The request.
             policy: The model's decoding policy.
-            longest_target: The most tokens that the model can produce, forced ones and a prefix included.
+            longest_target: Maximum number of tokens that the model can produce, including forced ones and a prefix.
 
         Raises:
             ValueError: Forced tokens and prefix leave no room for another token.
@@ -97,28 +97,28 @@ class Sentence:
 
     @property
     def num_source_tokens(self) -> int:
-        """Length of its source."""
+        """Number of tokens of the source."""
         return len(self.request.source_ids)
 
     @property
     def num_forced(self) -> int:
-        """Tokens between its start token and its answer."""
+        """Number of tokens between the start token and the answer."""
         return len(self.request.forced_ids)
 
     @property
     def num_prefix(self) -> int:
-        """Tokens of its answer that are not chosen."""
+        """Number of tokens at the beginning of the answer that are given, not chosen."""
         return len(self.request.prefix_ids)
 
     @property
     def num_given(self) -> int:
-        """Tokens between its start token and the first one that is chosen."""
+        """Number of tokens between the start token and the first chosen token."""
         return self.num_forced + self.num_prefix
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A sentence that finished and left its cohort.
+    """The outcome of a sentence that has left its cohort.
 
     Args:
         key: The key of its request.

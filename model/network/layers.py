@@ -37,7 +37,7 @@ class Dropout(nn.Module):
         draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
         # Without an upper bound all 64 bits are random, so every byte is uniform.
         draws.random_(-(2**63), None)
-        # The mask has x's type: a product of two types takes several times as long.
+        # The mask has the type of x, because a product of two different types takes several times as long.
         keep = torch.empty_like(x, requires_grad=False)
         torch.ge(draws.view(torch.uint8)[: x.numel()].view(x.shape), self.threshold, out=keep)
         return x * keep * (256.0 / (256 - self.threshold))
@@ -60,7 +60,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) to (B, T, C)."""
+        """Map each position of ``x``, (B, T, C), to (B, T, C)."""
         hidden = self.wide(x)
         if self.activation == "relu":
             hidden = F.relu(hidden)
@@ -200,14 +200,13 @@ class DecoderLayer(nn.Module):
         """As :meth:`step`, with a column per hypothesis; shapes are fixed and all other inputs are tensors.
 
         The K hypotheses of a sentence share its cache columns and are K queries to them, as they are to the memory. The
-        mask selects the columns that belong to a hypothesis' past, so nothing is copied when a hypothesis continues
-        another.
+        mask selects the columns of each hypothesis' past, so nothing is copied when one hypothesis continues another.
 
         Args:
             x: The newest position of each hypothesis, (B, K, C).
             self_cache: Keys and values so far, (2, B, H, columns, D); written at ``columns``.
             cross_cache: Projected memory, (2, B, H, S, D).
-            columns: The column each hypothesis writes, (B, K); all different within a sentence.
+            columns: The column that each hypothesis writes, (B, K); they differ within a sentence.
             may_attend_target: Booleans that broadcast to (B, H, K, columns).
             may_attend_memory: Booleans that broadcast to (B, H, K, S).
 

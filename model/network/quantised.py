@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from model.errors import DeviceError
 
 FULL_RANGE = 127
-"""Activation levels on either side of zero on CPUs that add products of bytes in 32 bits (VNNI)."""
+"""Activation levels on either side of zero on CPUs that add products of bytes in 32 bits (VNNI) or in float32."""
 
 REDUCED_RANGE = 63
-"""Levels on other x86 CPUs: two products of full-range bytes would overflow the 16 bits they are added in."""
+"""Levels on other x86 CPUs, which add two products in 16 bits: products of full-range bytes would overflow."""
 
 
 _SMALLEST = 1e-12
@@ -26,15 +26,15 @@ _SMALLEST = 1e-12
 
 
 class Int8Linear(nn.Module):
-    """A linear layer with int8 weights and float32 in- and output; :func:`quantise` makes one of an ``nn.Linear``.
+    """A linear layer with int8 weights and float32 input and output; :func:`quantise` makes one from an ``nn.Linear``.
 
     Args:
-        rounded: The weights in steps of their row, (C out, C in), int8.
-        scales: The step of each row, (C out,), float32.
+        rounded: The weights divided by the scales of their rows, (C out, C in), int8.
+        scales: The scale of each row, (C out,), float32.
         bias: (C out,), float32.
 
     Raises:
-        DeviceError: This build of torch cannot keep int8 weights.
+        DeviceError: This build of torch does not support int8 weights.
     """
 
     def __init__(self, rounded: Tensor, scales: Tensor, bias: Tensor) -> None:
@@ -49,22 +49,22 @@ class Int8Linear(nn.Module):
             weight = torch._make_per_channel_quantized_tensor(rounded, scales.double(), zeros, 0)
             self.packed = torch.ops.quantized.linear_prepack(weight, None)
         self.bias = nn.Parameter(bias, requires_grad=False)
-        # Stored in the archive; load_bundle replaces both by those of the CPU that loads it.
+        # Both are stored in the archive; load_bundle replaces them by the values for the CPU that loads it.
         self.levels: int = activation_levels()
         self.multiplies_bytes: bool = torch_multiplies_bytes()
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., C in) to (..., C out), float32."""
-        # 1e-12 is _SMALLEST, a global that scripted code cannot refer to.
+        """Apply the layer to ``x``, (..., C in); the result is (..., C out), float32."""
+        # 1e-12 is _SMALLEST, written out because scripted code cannot refer to globals.
         step = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-12) / self.levels
         if self.multiplies_bytes:
-            # The kernel takes one scale for all rows. It is 1 here, because each row is already scaled to whole levels.
+            # The kernel takes one scale for all rows. It is 1, because each row is already divided by its own scale.
             product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
                 x / step, 1.0, self.levels + 1, self.packed
             )
         else:
-            # Equal: the kernel rounds after it has added its zero point, and sums of whole levels below 2 ** 24 are
-            # exact in float32.
+            # The same result as the kernel's: it rounds after adding its zero point, and float32 adds integers below
+            # 2 ** 24 exactly.
             zero = self.levels + 1
             weight: Tensor = torch.ops.quantized.linear_unpack(self.packed)[0]
             sums = nn.functional.linear(torch.round(x / step + zero) - zero, weight.int_repr().float())
@@ -89,21 +89,23 @@ def quantise(linear: nn.Linear) -> Int8Linear:
 
 
 def int8_is_supported() -> bool:
-    """Whether torch can keep int8 weights here: all its builds for x86 and ARM can."""
+    """Whether this build of torch supports int8 weights: all builds for x86 and ARM do."""
     return any(engine != "none" for engine in torch.backends.quantized.supported_engines)
 
 
 def torch_multiplies_bytes() -> bool:
-    """Whether torch has the product of an int8 layer for this CPU (fbgemm, x86 only).
+    """Whether torch has a kernel for the product of an int8 layer on this CPU (fbgemm, x86 only).
 
-    Elsewhere the compiled decoder has products of bytes, and torch computes with the same numbers in float32, which is
-    slow.
+    Elsewhere the compiled decoder multiplies bytes, and torch computes with the same numbers in float32, which is slow.
     """
     return "fbgemm" in torch.backends.quantized.supported_engines
 
 
 def choose_packing() -> None:
-    """Let torch pack int8 weights, of bundles that are loaded too, if it has no default for this CPU."""
+    """Choose a torch engine for int8 weights, if torch has no default for this CPU.
+
+    Making an int8 layer needs one, and so does loading a bundle.
+    """
     quantized = torch.backends.quantized
     if quantized.engine == "none" and int8_is_supported():
         quantized.engine = next(engine for engine in quantized.supported_engines if engine != "none")
@@ -111,6 +113,6 @@ def choose_packing() -> None:
 
 def activation_levels() -> int:
     """The widest activation range that torch multiplies without overflow on this CPU."""
-    supported = getattr(torch.cpu, "_is_vnni_supported", None)
-    overflows = torch_multiplies_bytes() and not (supported is not None and supported())
+    is_vnni_supported = getattr(torch.cpu, "_is_vnni_supported", None)
+    overflows = torch_multiplies_bytes() and not (is_vnni_supported is not None and is_vnni_supported())
     return REDUCED_RANGE if overflows else FULL_RANGE

@@ -1,8 +1,8 @@
 """Augmentation of training data: sentence pairs with capitals, typos, other names and similar changes.
 
-Corpora contain correct spelling and few different names, and a model trained on them alone fails on other input. A
-change of the source is also made in the target if a translator would keep it: capitals stay capitals, names stay names.
-The functions shared with perturbed test inputs are in :mod:`model.training.noising`.
+Corpora have correct spelling and few different names, and a model trained on them alone fails on other input. A change
+of the source is repeated in the target if a translator would keep it: capitals stay capitals, names stay names.
+:mod:`model.training.noising` has the functions that are shared with perturbed test inputs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SIGNS = ("…", "→", "½", "€", "&", "%", "§", "°", "C#", "日本", "Мо
 
 @configuration("augment")
 class Augmentation:
-    """Shares of the sentence pairs of an epoch that are augmented; sampled again in every epoch.
+    """Shares of the sentence pairs of an epoch that are augmented; the pairs are sampled again in every epoch.
 
     Args:
         upper: Share with both sides in capitals.
@@ -61,7 +61,7 @@ class Augmentation:
         typos: Share with a wrong letter in the source, or several in a long source.
         names: Share of the pairs with a frequent name of the corpora in which names are replaced by generated names.
         signs: Share with a number, an address, an emoji or another symbol added at the same end of both sides.
-        joined: Share of the batches in which sentences, augmented or not, are joined to longer sentences, up to the
+        joined: Share of the batches in which sentences, augmented or not, are joined into longer sentences, up to the
             maximum length.
 
     Raises:
@@ -120,7 +120,7 @@ class Augmentation:
 
 
 def join_sentences(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -> tuple[str, str]:
-    """Join sentences to one: unchanged, or with commas instead of full stops.
+    """Join sentences into one: unchanged, or with commas instead of full stops.
 
     Args:
         pairs: Sentences and their translations; at least one.
@@ -134,7 +134,7 @@ def join_sentences(pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -
 def rename(source: str, target: str, rng: np.random.Generator) -> tuple[str, str]:
     """Replace the frequent names of the corpora by generated names, the same on both sides.
 
-    A pair is unchanged if its sides do not contain the same names equally often; ``Mary`` and ``Maria`` count as one.
+    A pair stays unchanged unless both sides contain the same names equally often; ``Mary`` and ``Maria`` count as one.
 
     Args:
         source: A sentence.
@@ -207,5 +207,5 @@ def _made_up_sign(rng: np.random.Generator) -> str:
     return _pick(_EMOJI if kind == 4 else _SIGNS, rng)
 
 
-def _pick(among: tuple[str, ...], rng: np.random.Generator) -> str:
-    return among[int(rng.integers(len(among)))]
+def _pick(choices: tuple[str, ...], rng: np.random.Generator) -> str:
+    return choices[int(rng.integers(len(choices)))]

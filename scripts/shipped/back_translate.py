@@ -1,8 +1,9 @@
 """Translates text of one language with a model, and writes the plausible pairs for training.
 
---text mono/tatoeba.en --to de --out tatoeba-en writes tatoeba-en.en, the sentences of people, and tatoeba-en.de, their
-translations. A configuration uses such a corpus in the direction de-en only, so that no model learns to write what a
-model wrote, and with a tag (Caswell et al. 2019, arXiv:1906.06442): {direction: de-en, tag: <bt>}.
+--text mono/tatoeba.en --to de --out tatoeba-en writes tatoeba-en.en, the sentences that people wrote, and
+tatoeba-en.de, their translations. A configuration uses such a corpus in the direction de-en only, so that a model never
+learns to write the output of another, and with a tag (Caswell et al. 2019, arXiv:1906.06442):
+{direction: de-en, tag: <bt>}.
 
 The same command resumes an interrupted run: the folder raw/ beside the corpus has all finished translations, in files
 whose names contain a digest of the model and the text.
@@ -34,13 +35,13 @@ _LINES_AT_ONCE = 512
 
 
 def translate_lines(translator: Translator, lines: Sequence[str], direction: tuple[str, str], path: Path) -> list[str]:
-    """Translate sentences greedily into a file; those that it has already are not translated again.
+    """Translate sentences greedily into a file, and return its lines. Lines that the file has already are kept.
 
     Args:
         translator: The model.
         lines: The sentences.
         direction: Source and target language.
-        path: The file; a last line without its end was not finished.
+        path: The file; if its last line has no line break, an earlier run was interrupted in it, and it is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     written = path.read_bytes() if path.exists() else b""
@@ -48,7 +49,7 @@ def translate_lines(translator: Translator, lines: Sequence[str], direction: tup
     options = TranslationOptions(decoding="greedy")
     source, target = direction
     with (
-        path.open("ab") as sink,
+        path.open("ab") as file,
         # None: no bar if standard error is not a terminal.
         tqdm(
             desc=f"{source}-{target}",
@@ -59,21 +60,21 @@ def translate_lines(translator: Translator, lines: Sequence[str], direction: tup
             dynamic_ncols=True,
         ) as bar,
     ):
-        sink.truncate(written.rfind(b"\n") + 1)
+        file.truncate(written.rfind(b"\n") + 1)
         for begin in range(num_done, len(lines), _LINES_AT_ONCE):
             chunk = lines[begin : begin + _LINES_AT_ONCE]
             translations = translator.translate(chunk, options, source, target)
-            sink.writelines(translation.text.replace("\n", " ").encode() + b"\n" for translation in translations)
-            sink.flush()
+            file.writelines(translation.text.replace("\n", " ").encode() + b"\n" for translation in translations)
+            file.flush()
             bar.update(len(chunk))
-    # Not read_lines, which refuses a text with empty lines only.
+    # Not by read_lines, which refuses a text that has only empty lines.
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
 def plausible_pairs(
     natural: Sequence[str], synthetic: Sequence[str], held_out: Collection[str]
 ) -> tuple[list[Pair], Counter[Reason]]:
-    """Leave out implausible pairs, held-out sentences and repetitions.
+    """The plausible pairs, without held-out sentences and repetitions.
 
     Args:
         natural: Sentences written by people.
@@ -81,7 +82,7 @@ def plausible_pairs(
         held_out: The words (:func:`bare_words`) of sentences that must not be in the training text.
 
     Returns:
-        Pairs (natural, synthetic), and how many were left out for each reason.
+        Pairs (natural, synthetic), and the number of pairs that were left out for each reason.
     """
     left_out: Counter[Reason] = Counter()
     pairs: dict[str, str] = {}
@@ -109,12 +110,12 @@ def held_out_words(folder: Path) -> set[str]:
 
 
 def survive_round_trip(pairs: Sequence[Pair], back: Sequence[str], bound: float) -> list[Pair]:
-    """The pairs whose translation, translated back, is similar to the sentence.
+    """The pairs whose synthetic side, translated back, is similar to the natural side.
 
     Args:
         pairs: Pairs (natural, synthetic).
         back: The synthetic sides, translated back.
-        bound: Smallest chrF2 with the natural side, 0 to 100.
+        bound: Minimum chrF2 against the natural side, 0 to 100.
     """
     similarities = sentence_chrf(back, [natural for natural, _ in pairs])
     return [pair for pair, similarity in zip(pairs, similarities, strict=True) if similarity >= bound]
@@ -156,13 +157,13 @@ def run(arguments: argparse.Namespace) -> int:
     translator.resolve_pair(*direction)
     model = translator.sha256 or file_digest(Path(arguments.model))  # a checkpoint's translator has no digest
 
-    def translated(texts: Sequence[str], pair: tuple[str, str]) -> list[str]:
+    def translate(texts: Sequence[str], pair: tuple[str, str]) -> list[str]:
         digest = hashlib.sha256("\n".join([model, *texts]).encode()).hexdigest()[:12]
         return translate_lines(translator, texts, pair, out.parent / "raw" / f"{out.name}-{digest}.{pair[1]}")
 
-    pairs, left_out = plausible_pairs(lines, translated(lines, direction), held_out)
+    pairs, left_out = plausible_pairs(lines, translate(lines, direction), held_out)
     if arguments.round_trip is not None:
-        back = translated([synthetic for _, synthetic in pairs], direction[::-1])
+        back = translate([synthetic for _, synthetic in pairs], direction[::-1])
         similar = survive_round_trip(pairs, back, arguments.round_trip)
         left_out[Reason.ROUND_TRIP] = len(pairs) - len(similar)
         pairs = similar

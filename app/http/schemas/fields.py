@@ -19,7 +19,7 @@ MAX_TEXTS = "max_texts"
 
 
 def measured(max_length: int) -> BeforeValidator:
-    """A validator that checks the length of a list before its elements: pydantic's errors take time and memory.
+    """A validator that checks the length of a list before its elements: an error for each takes time and memory.
 
     Args:
         max_length: Maximum number of elements.
@@ -36,14 +36,14 @@ def measured(max_length: int) -> BeforeValidator:
 
 
 def measured_texts(texts: Any, info: ValidationInfo) -> Any:
-    """Check the length of a list of texts, and cut it after as many invalid texts as an answer reports.
+    """Check the length of a list of texts, and cut it after the last invalid text that an answer would report.
 
     Args:
         texts: The list; any other value is returned unchanged.
-        info: Its context has the maximum length.
+        info: Its context has the maximum length under :data:`MAX_TEXTS`.
 
     Raises:
-        LimitExceeded: The list is longer.
+        LimitExceeded: The list is too long.
     """
     if not isinstance(texts, list):
         return texts
@@ -56,11 +56,11 @@ def measured_texts(texts: Any, info: ValidationInfo) -> Any:
 
 
 def without_most_unknown(values: Mapping[str, Any], schema: type[BaseModel]) -> dict[str, Any]:
-    """Drop all but the first unknown fields: each becomes an error, which takes time and memory.
+    """Drop all but the first unknown fields, because an error for each takes time and memory.
 
     Args:
-        values: The fields.
-        schema: The model, which declares the valid names.
+        values: The fields of a request.
+        schema: The model that declares the valid names.
     """
     declared = schema.model_fields
     if len(values) <= len(declared) + MAX_PROBLEMS:

@@ -13,7 +13,7 @@ from model.network.transformer import Transformer
 _SENTENCES_AT_ONCE = 16
 
 _LOGITS_AT_ONCE = 2**25
-"""The most logits in memory at once: 128 MiB."""
+"""Maximum number of logits in memory at once: 128 MiB in float32."""
 
 
 def attention_by_torch(
@@ -28,11 +28,11 @@ def attention_by_torch(
     Args:
         module: The network, scripted or not.
         sources: Token ids of each sentence, markers included.
-        targets: Token ids of each answer, the start token first.
+        targets: Token ids of each translation, the start token first.
         pad_id: The padding token.
         device: The device of the network.
     """
-    # Sentences of similar lengths share a batch, so that little is padded.
+    # Sentences of similar length share a batch, so that little of it is padding.
     order = sorted(range(len(sources)), key=lambda index: (len(sources[index]), len(targets[index])))
     weights: dict[int, Tensor] = {}
     for begin in range(0, len(order), _SENTENCES_AT_ONCE):
@@ -65,16 +65,16 @@ def logits_by_torch(
         targets: Token ids of each target, the start token first.
         pad_id: The padding token.
         device: The device of the network.
-        vocab_size: The size of its target vocabulary.
-        sentences_at_once: Sentences of a batch; fewer if their logits would take too much memory.
+        vocab_size: The size of the target vocabulary.
+        sentences_at_once: Maximum number of sentences in a batch; reduced if their logits would take too much memory.
     """
-    num_logits = vocab_size * max(map(len, targets), default=0)
-    size = min(sentences_at_once, max(1, _LOGITS_AT_ONCE // max(1, num_logits)))
-    for begin in range(0, len(sources), size):
-        batch = targets[begin : begin + size]
+    num_logits = vocab_size * max(map(len, targets), default=0)  # of the longest target
+    batch_size = min(sentences_at_once, max(1, _LOGITS_AT_ONCE // max(1, num_logits)))
+    for begin in range(0, len(sources), batch_size):
+        batch = targets[begin : begin + batch_size]
         with torch.inference_mode():
             logits = module.forward(
-                pad(sources[begin : begin + size], pad_id).to(device), pad(batch, pad_id).to(device)
+                pad(sources[begin : begin + batch_size], pad_id).to(device), pad(batch, pad_id).to(device)
             ).float()
         for rows, target in zip(logits, batch, strict=True):
             yield rows[: len(target)]

@@ -22,7 +22,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _parts(value: Any) -> Any:
-    """The values of a parameter that forms send as one string, and some clients as several."""
+    """Split a list that forms send as one string with commas, and some clients as several strings."""
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         value = ",".join(value)
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -33,7 +33,7 @@ def _none_for_empty(value: Any) -> Any:
 
 
 def _as_digit(value: Any) -> Any:
-    """``split_sentences`` as a number or a boolean."""
+    """Convert ``split_sentences`` from a number or a boolean to a string."""
     return str(int(value)) if isinstance(value, int) else value
 
 
@@ -49,7 +49,7 @@ Code = Annotated[str, Field(min_length=1, max_length=35)]
 Name = Annotated[str, Field(min_length=1, max_length=_MAX_NAME_CHARACTERS), AfterValidator(_named)]
 """The name of a glossary."""
 
-# Measured as sent, and again after strings with commas are split.
+# The length is checked twice: as sent, and again after strings with commas are split.
 Names = Annotated[
     list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS), BeforeValidator(_parts), measured(MAX_TAGS)
 ]

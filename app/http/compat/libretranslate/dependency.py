@@ -1,4 +1,4 @@
-"""The dependency of each route with parameters: it admits the caller, and reads the parameters in any form."""
+"""The dependency of each route with parameters: it admits the caller and reads JSON, a form or the query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.http.state import settings_of
 
 @dataclass(eq=False)
 class _ReadParameters:
-    """Reads the parameters of a route. The key is the parameter ``api_key``, or in ``Authorization: Bearer KEY``.
+    """Reads the parameters of a route. The key is in the parameter ``api_key`` or in ``Authorization: Bearer KEY``.
 
     Args: see :func:`reads`.
     """
