@@ -124,7 +124,7 @@ class EngineState:
             self._full_tokens, self._lowered_at = full_tokens, self.clock()
             self._set_tokens(budget, max_tokens)
         fields = {"max_batch_tokens": max_tokens}
-        logger.warning("out of memory: less decodes at once for a while", extra={"fields": fields})
+        logger.warning("out of memory: fewer rows decode at once for a while", extra={"fields": fields})
 
     def restore_budget(self) -> None:
         """Double a lowered budget if there has been enough memory for a while."""

@@ -206,7 +206,7 @@ class _Rows:
             if row.failure is not None:
                 raise DataError(row.failure)
             if row.row != index:
-                raise AssertionError(f"row {row.row} of file {number} came in the place of row {index}")
+                raise AssertionError(f"row {row.row} of file {number} came instead of row {index}")
             index += 1
             counts.rows += 1
             counts.errors += row.error is not None

@@ -41,7 +41,7 @@ class DecodingRequest:
 
     def __post_init__(self) -> None:
         if len(self.required_ids) > MAX_REQUIRED_IDS:
-            raise ValueError(f"required_ids are {len(self.required_ids)} tokens; there may be {MAX_REQUIRED_IDS}.")
+            raise ValueError(f"required_ids are {len(self.required_ids)} tokens; the limit is {MAX_REQUIRED_IDS}.")
         if len(set(self.required_ids)) < len(self.required_ids):
             raise ValueError(f"required_ids are {self.required_ids}; they must all be different.")
 
@@ -80,7 +80,7 @@ class Sentence:
         room = longest_target - len(request.given_ids)
         if room < 1:
             raise ValueError(
-                f"forced_ids and prefix_ids are {len(request.given_ids)} tokens; there may be {longest_target - 1}."
+                f"forced_ids and prefix_ids are {len(request.given_ids)} tokens; the limit is {longest_target - 1}."
             )
         longest_answer = request.options.longest_answer(len(request.source_ids), room)
         return cls(request, policy.rule(request.options), longest_answer)

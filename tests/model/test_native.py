@@ -531,7 +531,7 @@ def test_token_ids_beyond_the_vocabulary_are_refused_without_affecting_others(so
     for more in ({"required_ids": (5, 20)}, {"forced_ids": (20,)}, {"prefix_ids": (5, -1)}):
         with pytest.raises(IndexError, match="the model does not have"):
             group.join([DecodingRequest(3, [6, 2], options, **more)])
-    with pytest.raises(ValueError, match="30 tokens; there may be 29"):
+    with pytest.raises(ValueError, match="30 tokens; the limit is 29"):
         group.join([DecodingRequest(4, [6, 2], options), DecodingRequest(5, [6, 2], options, (), (), (5,) * 30)])
     assert group.keys == [0]
     finished = []

@@ -308,7 +308,7 @@ def test_an_answer_with_its_prefix_is_no_longer_than_the_model_can() -> None:
     merged = [DecodingRequest(0, [4, 5, 2], options, (3,), prefix_ids=(5,) * 9)]
     (hypotheses,) = ranked(drive(group, merged)[0])
     assert len(hypotheses.token_ids) == 20 - 1
-    with pytest.raises(ValueError, match="20 tokens; there may be 19"):
+    with pytest.raises(ValueError, match="20 tokens; the limit is 19"):
         group.join([DecodingRequest(1, [4, 2], options), DecodingRequest(2, [4, 2], options, (3,), (), (5,) * 19)])
     assert group.keys == []
 

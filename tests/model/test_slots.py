@@ -305,7 +305,7 @@ def test_the_memory_of_idle_slots_is_bounded() -> None:
 
 def test_a_prefix_that_leaves_no_room_is_refused_and_no_sentence_joins() -> None:
     group = slot_cohort(tiny_transformer(), 1, longest_target=20)
-    with pytest.raises(ValueError, match="20 tokens; there may be 19"):
+    with pytest.raises(ValueError, match="20 tokens; the limit is 19"):
         group.join([DecodingRequest(0, [4, 2], GREEDY), DecodingRequest(1, [4, 2], GREEDY, (3,), (), (5,) * 19)])
     assert group.keys == []
 
