@@ -105,6 +105,12 @@ def many_parts(size: int) -> bytes:
 CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
 VTT_CUE = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
 
+
+def relationships(*pairs: tuple[str, str]) -> str:
+    """A part of relationships with some kinds and targets."""
+    return "<r>" + "".join(f'<Relationship Type="x/{kind}" Target="{target}"/>' for kind, target in pairs) + "</r>"
+
+
 WORD_PARTS = {"[Content_Types].xml": "<Types/>"}
 WORD = f'<w:document xmlns:w="{WORD_SPACE}"><w:body>'
 WORD_END = "</w:body></w:document>"
@@ -113,7 +119,11 @@ RUN = "<w:r><w:t>a</w:t></w:r>"
 BOLD = "<w:r><w:rPr><w:b/></w:rPr><w:t>b</w:t></w:r>"
 
 DRAWING_SPACE = "http://schemas.openxmlformats.org/drawingml/2006/main"
-SLIDE_PARTS = {"[Content_Types].xml": "<Types/>", "ppt/presentation.xml": "<p/>"}
+SLIDE_PARTS = {
+    "[Content_Types].xml": "<Types/>",
+    "ppt/presentation.xml": "<p/>",
+    "ppt/_rels/presentation.xml.rels": relationships(("slide", "slides/slide1.xml")),
+}
 SLIDE, SLIDE_END = f'<s xmlns:a="{DRAWING_SPACE}">', "</s>"
 
 ODT_PARTS = {"mimetype": "application/vnd.oasis.opendocument.text"}
