@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from app.documents.formats.inline import Complete, Group, Node, Point, peeled, shown_text
@@ -21,12 +22,13 @@ TAG = re.compile(
 """Tags of SubRip and WebVTT, times of words, and the overrides of ASS, which other formats have too."""
 
 _TURN = re.compile(r"[-–—‐]\s*(?=\S)|>{2,3}\s*")
-_NAME = re.compile(r"(?P<name>[^\W\d_][\w .,'’&#/()-]{1,38}):(?:\s+|$)")
+_NAME = re.compile(r"(?P<name>[^\W\d_][\w .,'’&#/()\[\]-]{1,38}):(?:\s+|$)")
+_IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _NAMED = re.compile(r"(?P<name>[^\W\d_][\w.’'-]{0,20}(?: [^\W\d_][\w.’'-]{0,20})?): ")
 _NOTES = re.compile(r"[♩♪♫♬]++\s*|#\s+(?=.*\s#$)")
 _NOTES_AT_END = re.compile(r"(?:\s?[♩♪♫♬]{1,3}|\s#)$")
 _BRACKETS = {"[": "]", "(": ")"}
-_WORD_TIME = re.compile(r"<\d")
+_WORD_TIME = re.compile(r"<\d|\{\\[kK]")
 _UNFINISHED = re.compile(r"[\w,;–—-]$")
 
 
@@ -44,7 +46,7 @@ class Line:
     text: str
     is_new: bool = False
 
-    @property
+    @cached_property
     def bare(self) -> str:
         """Its text without tags."""
         return TAG.sub("", self.text).strip()
@@ -106,7 +108,7 @@ def parts_of(lines: Sequence[Line], nodes_of: Callable[[str], list[Node]]) -> It
     closing = ""  # the bracket that ends a sound which began in another line
     for line in lines:
         bare = line.bare
-        is_styled = len(lines) > 1 and bool(_style(nodes_of(line.text)))
+        is_styled = len(lines) > 1 and line.text != bare and bool(_style(nodes_of(line.text)))
         if part and (is_closed or is_styled or line.is_new or _begins_part(line.text, bare)):
             yield part_of(part, nodes_of)
             part, closing = [], ""
@@ -162,7 +164,7 @@ def opening_of(text: str) -> tuple[int, Kind]:
     kind: Kind = "plain"
     for pattern in (_TURN, _NAME):
         match = pattern.match(text, position)
-        if match and (pattern is _TURN or match["name"].isupper()):
+        if match and (pattern is _TURN or _IN_BRACKETS.sub("", match["name"]).isupper()):
             position, kind = match.end(), "turn"
     if match := _NOTES.match(text, position):
         return match.end(), "song" if kind == "plain" else kind

@@ -217,6 +217,8 @@ def peeled(nodes: Iterable[Node]) -> tuple[tuple[Node, ...], Complete]:
         nodes: The content.
     """
     joined = _joined(nodes)
+    if all(isinstance(node, str) for node in joined):
+        return joined, tuple
     start, end = 0, len(joined)
     while start < end and _is_aside(joined[start]):
         start += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from lxml import etree
 
@@ -15,8 +15,8 @@ from app.errors import DocumentRefused
 _DECLARATIONS = re.compile(rb"<!DOCTYPE|<!ENTITY")
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
-WORD = re.compile(r"[^\W\d_]{2}")
-"""What the text before a number has if it is more than a bracket or the letter of a list."""
+_WORD = re.compile(r"[^\W\d_]{2}")
+"""What the text around a number has if it is more than a bracket or the letter of a list."""
 
 
 class OfficeFile(DocumentFile):
@@ -69,6 +69,25 @@ class OfficeFile(DocumentFile):
             put(translation)
 
         super().add(unit, put_and_note)
+
+    def add_numbering(self, parts: Sequence[str], put: Callable[[str], None]) -> None:
+        """Add the words around the numbers of headings or of a list. The model reads them with a number.
+
+        Args:
+            parts: Text and codes of numbers (``%1``) in turn.
+            put: Takes the translation with the same codes.
+        """
+        if not any(map(_WORD.search, parts[::2])):
+            return
+        codes = {code.replace("%", ""): code for code in parts[1::2]}
+
+        def put_codes(translation: str) -> None:
+            texts = re.split(f"({'|'.join(map(re.escape, sorted(codes, reverse=True)))})", translation)
+            if sorted(texts[1::2]) == sorted(code.replace("%", "") for code in parts[1::2]):
+                put("".join(codes[text] if index % 2 else text for index, text in enumerate(texts)))
+
+        text = "".join(part.replace("%", "") if index % 2 else part for index, part in enumerate(parts))
+        self.add(Unit(text), put_codes if codes else put)
 
     def change_later(self, element: etree._Element, change: Callable[[], None]) -> None:
         """Change an element once all translations are known, however many of them it has."""

@@ -24,8 +24,8 @@ from app.documents.formats.inline import (
     paired,
     shown_text,
 )
-from app.documents.formats.office import WORD, OfficeFile
-from app.documents.formats.xml_parts import MixedContent, fill, local_name
+from app.documents.formats.office import OfficeFile
+from app.documents.formats.xml_parts import MixedContent, clean, fill, local_name
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 
@@ -44,6 +44,7 @@ _TEXT_ELEMENTS = (
 _NUMBERED = ("{*}outline-level-style", "{*}list-level-style-number")
 _NUMBER_FORMAT = "{urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0}num-list-format"
 _NUMBER = re.compile(r"(%\d+%(?:[.:/-]?%\d+%)*+)")
+_ANY_NUMBER = "%1%"
 _RAW_SPACE = re.compile(r"[ \t\r\n]+")
 _SPACES = re.compile("( {2,})")
 
@@ -68,7 +69,7 @@ class OpenDocumentText(OfficeFile):
                     self._add_paragraph(element)
             for element in root.iter(f"{_FORM}*"):
                 for name in (f"{_FORM}label", f"{_FORM}title"):
-                    self.add(Unit(element.get(name, "")), partial(element.set, name))
+                    self.add(Unit(element.get(name, "")), partial(_set_attribute, element, name))
             for element in root.iter(*_NUMBERED):
                 self._add_numbering(element)
 
@@ -99,25 +100,14 @@ class OpenDocumentText(OfficeFile):
     def _add_numbering(self, style: etree._Element) -> None:
         """Add the words before and after the numbers of headings or of a list, as one text with the number."""
         names = f"{_STYLE}num-prefix", f"{_STYLE}num-suffix"
-        number_format = style.get(_NUMBER_FORMAT, "")
-        for is_format, parts in (
-            (True, _NUMBER.split(number_format)),
-            (False, [style.get(names[0], ""), "%1%", style.get(names[1], "")]),
-        ):
-            nodes = [Point(part, part.replace("%", "")) if index % 2 else part for index, part in enumerate(parts)]
-            if not any(isinstance(node, str) and WORD.search(node) for node in nodes):
-                continue
-            fragment = Fragment(nodes)
 
-            def put(translation: str, fragment: Fragment = fragment, is_format: bool = is_format) -> None:
-                content = [node.source if isinstance(node, Point) else node for node in fragment.read(translation)]
-                if is_format:
-                    style.set(_NUMBER_FORMAT, "".join(map(str, content)))
-                else:
-                    for name, part in zip(names, "".join(map(str, content)).split("%1%"), strict=True):
-                        style.set(name, part)
+        def put_around(translation: str) -> None:
+            for name, part in zip(names, translation.partition(_ANY_NUMBER)[::2], strict=True):
+                style.set(name, clean(part))
 
-            self.add(fragment.unit, put)
+        self.add_numbering([style.get(names[0], ""), _ANY_NUMBER, style.get(names[1], "")], put_around)
+        format_parts = _NUMBER.split(style.get(_NUMBER_FORMAT, ""))
+        self.add_numbering(format_parts, lambda translation: style.set(_NUMBER_FORMAT, clean(translation)))
 
 
 class _TextContent(MixedContent):
@@ -136,6 +126,10 @@ class _TextContent(MixedContent):
             name = local_name(node.source) if isinstance(node, Point) else ""
             is_space = name == "s" and node.source.get(f"{_TEXT}c", "1") == "1"
             yield " " if is_space else Point(node.source, TAB) if name in ("s", "tab") else node
+
+
+def _set_attribute(element: etree._Element, name: str, text: str) -> None:
+    element.set(name, clean(text))
 
 
 def _shown(element: etree._Element) -> str:

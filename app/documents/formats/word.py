@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from app.documents.formats.inline import TAB, Fragment, Group, Node, Point, paired
-from app.documents.formats.office import WORD
+from app.documents.formats.inline import TAB, Group, Node, Point, paired
 from app.documents.formats.packages import PackageFile
 from app.documents.formats.runs import Holder, Paragraphs, Shell
 from app.documents.formats.slides import SlideParagraphs
@@ -63,17 +62,9 @@ class WordDocument(PackageFile):
         is_bullet = any(
             _attribute(format, "val") == "bullet" for format in element.itersiblings("{*}numFmt", preceding=True)
         )
-        if is_bullet or not any(map(WORD.search, parts[::2])):
-            return
-        fragment = Fragment(
-            Point(part, part.replace("%", "")) if index % 2 else part for index, part in enumerate(parts)
-        )
-
-        def put(translation: str) -> None:
-            content = [node.source if isinstance(node, Point) else node for node in fragment.read(translation)]
-            element.set(str(element.tag).partition("}")[0] + "}val", clean("".join(map(str, content))))
-
-        self.add(fragment.unit, put)
+        if not is_bullet:
+            name = str(element.tag).partition("}")[0] + "}val"
+            self.add_numbering(parts, lambda translation: element.set(name, clean(translation)))
 
 
 def _initial(paragraph: etree._Element) -> etree._Element | None:

@@ -28,6 +28,8 @@ RED, BLUE, END = '<font color="red">', '<font color="blue">', "</font>"
         ("[the door\nopens]\nHello.", ["the door opens", "Hello."]),
         ("MAN #2: Come in,\nmy friend.", ["Come in, my friend."]),
         ("DR. SMITH:\nCome in.", ["Come in."]),
+        ("ANNA (on phone): Come in.", ["Come in."]),
+        ("{\\k20}One {\\k30}two", ["One two"]),
         ("He said: come in.", ["He said: come in."]),
         ("12:30 is late.", ["12:30 is late."]),
         ("Tom: Who is it?\nAnna: It's me.", ["Tom: Who is it?", "Anna: It's me."]),
