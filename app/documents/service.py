@@ -175,7 +175,8 @@ class DocumentService:
             DocumentRefused: A unit is longer than a text may be.
         """
         lengths = [len(unit.text) for unit in units]
-        longest, bound = max(lengths, default=0), self._settings.max_text_characters
+        bound = self._settings.max_text_characters
+        longest = max((len(unit.words) for unit in units if len(unit.text) > bound), default=0)  # without tags
         if longest > bound:
             raise DocumentRefused(f"A paragraph of the document has {longest} characters; the limit is {bound}.")
         return sum(lengths)

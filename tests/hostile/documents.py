@@ -105,6 +105,12 @@ def many_parts(size: int) -> bytes:
 CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
 VTT_CUE = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
 
+
+def relationships(*pairs: tuple[str, str]) -> str:
+    """A part of relationships with some kinds and targets."""
+    return "<r>" + "".join(f'<Relationship Type="x/{kind}" Target="{target}"/>' for kind, target in pairs) + "</r>"
+
+
 WORD_PARTS = {"[Content_Types].xml": "<Types/>"}
 WORD = f'<w:document xmlns:w="{WORD_SPACE}"><w:body>'
 WORD_END = "</w:body></w:document>"
@@ -113,7 +119,11 @@ RUN = "<w:r><w:t>a</w:t></w:r>"
 BOLD = "<w:r><w:rPr><w:b/></w:rPr><w:t>b</w:t></w:r>"
 
 DRAWING_SPACE = "http://schemas.openxmlformats.org/drawingml/2006/main"
-SLIDE_PARTS = {"[Content_Types].xml": "<Types/>", "ppt/presentation.xml": "<p/>"}
+SLIDE_PARTS = {
+    "[Content_Types].xml": "<Types/>",
+    "ppt/presentation.xml": "<p/>",
+    "ppt/_rels/presentation.xml.rels": relationships(("slide", "slides/slide1.xml")),
+}
 SLIDE, SLIDE_END = f'<s xmlns:a="{DRAWING_SPACE}">', "</s>"
 
 ODT_PARTS = {"mimetype": "application/vnd.oasis.opendocument.text"}
@@ -296,6 +306,19 @@ SUBTITLES = {
     "speakers": repeated("- a\n", CUE),
     "spaces before times": repeated(" ", CUE + "a\n", "00"),
     "references": repeated("&a", CUE),
+    "times of words": repeated("a <00:00:01.000><c> b</c>", CUE, "\n"),
+    "names": repeated("A B: c\n", CUE),
+    "notes": repeated("♪", CUE),
+    "notes and spaces": repeated(" " * 50 + "♪", CUE + "a"),
+    "brackets": repeated("[a\n", CUE),
+    "styled lines": repeated("<i>a</i>\n", CUE),
+    "styles that end": nested("{\\i1}", "{\\i0}", "a", CUE, "\n"),
+    "broken lines": repeated("a\\N", CUE),
+    "cues without blank lines": repeated(CUE + "a\n"),
+    "rolling captions": repeated(CUE + "a\n\n" + CUE + "a\nb\n\n" + CUE + "b\na\n\n"),
+    "long parts of a sentence": lambda size: (
+        CUE + "word " * (size // 10) + "\n\n" + CUE + "word " * (size // 10)
+    ).encode(),
 }
 CATALOGUE = {
     "messages": repeated('msgid "a"\nmsgstr ""\n\n'),
@@ -462,6 +485,29 @@ WORD_FILES = {
         + WORD_END
     ).encode(),
     "one long text": repeated("a ", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
+    "bookmarks": repeated(f'<w:bookmarkStart w:id="1"/>{RUN}<w:bookmarkEnd w:id="1"/>', WORD + P, P_END + WORD_END),
+    "nested bookmarks": lambda size: (
+        WORD
+        + P
+        + "".join(f'<w:bookmarkStart w:id="{n}"/>' + RUN for n in range(size // 100))
+        + "".join(f'<w:bookmarkEnd w:id="{n}"/>' for n in range(size // 100))
+        + P_END
+        + WORD_END
+    ).encode(),
+    "links with tabs": repeated(
+        f"<w:hyperlink>{RUN}<w:r><w:tab/></w:r>{RUN}</w:hyperlink>", WORD + P, P_END + WORD_END
+    ),
+    "gaps": repeated("a   ", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
+    "drop caps": repeated(
+        f'{P}<w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{RUN}{P_END}{P}{RUN}{P_END}', WORD, WORD_END
+    ),
+    "fields of links": repeated(
+        '<w:r><w:fldChar w:fldCharType="begin"/><w:instrText>HYPERLINK</w:instrText></w:r>'
+        f'<w:r><w:fldChar w:fldCharType="separate"/></w:r>{RUN}<w:r><w:fldChar w:fldCharType="end"/></w:r>',
+        WORD + P,
+        P_END + WORD_END,
+    ),
+    "numbering": repeated("a %1.%2 ", f'{WORD}<w:lvlText w:val="', f'"/>{WORD_END}'),
     "controls": chains("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", RUN, WORD + P, P_END + WORD_END, depth=100),
     "comments": repeated("<!--a-->", WORD + P + RUN, P_END + WORD_END),
     "sections": repeated("<![CDATA[a]]>", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
@@ -488,6 +534,22 @@ ODT_FILES = {
     "spans of spaces": repeated("<text:span> </text:span>", ODT + "<text:p>a", "</text:p>" + ODT_END),
     "empty spans": repeated("<text:span/>a", ODT + "<text:p>a", "</text:p>" + ODT_END),
     "breaks": repeated("<text:line-break/>a", ODT + "<text:p>", "</text:p>" + ODT_END),
+    "tabs": repeated("<text:tab/>a", ODT + "<text:p>", "</text:p>" + ODT_END),
+    "tabs in nested spans": chains(
+        "<text:span>a<text:tab/>", "</text:span>", "a", ODT + "<text:p>", "</text:p>" + ODT_END, 200
+    ),
+    "signs of spaces": repeated("<text:s/>a", ODT + "<text:p>", "</text:p>" + ODT_END),
+    "signs of spaces alone": repeated("<text:s/>", ODT + "<text:p>a", "b</text:p>" + ODT_END),
+    "bookmarks": repeated(
+        '<text:bookmark-start text:name="a"/>a<text:bookmark-end text:name="a"/>',
+        ODT + "<text:p>",
+        "</text:p>" + ODT_END,
+    ),
+    "numbering": repeated(
+        '<text:outline-level-style style:num-prefix="ab"/>',
+        ODT[:-1] + ' xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0">',
+        ODT_END,
+    ),
     "notes": repeated("<text:note><text:p>a</text:p></text:note>", ODT + "<text:p>a", "</text:p>" + ODT_END),
     "comments": repeated("<!--a-->b", ODT + "<text:p>", "</text:p>" + ODT_END),
 }
@@ -503,11 +565,27 @@ CONTENTS = {
     "entries": repeated("<text>a</text>"),
     "entries that do not end": repeated("<text>a"),
     "half of an entry": repeated("a", "<text>"),
+    "entries with prefixes": repeated("<a:text>a</a:text>"),
+    "half of a prefix": repeated("a", "<", ":text>"),
+    "attributes of an entry": repeated(" a", "<text", ">a</text>"),
     "references": repeated("&#9;a", "<text>", "</text>"),
     "a reference with many digits": repeated("9", "<text>a&#", "</text>"),
 }
+ENCODINGS = {
+    "bytes beyond ASCII": lambda size: b"\xe4" * size,
+    "lines of other scripts": lambda size: "Привет, как дела?\n".encode("cp1251") * (size // 18),
+    "one line of another script": lambda size: "おはよう".encode("cp932") * (size // 8),
+    "damaged UTF-8": lambda size: "ö".encode() * (size // 2) + b"\xff",
+}
+DECLARATIONS = {
+    "half of declarations": repeated("<meta "),
+    "declarations without an encoding": repeated("<meta charset "),
+    "a declaration that does not end": repeated(" ", "<?xml encoding"),
+}
 _FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
     (".txt", TEXT, lambda make: make),
+    (".txt", ENCODINGS, lambda make: make),
+    (".html", DECLARATIONS, lambda make: make),
     (".md", MARKDOWN, lambda make: make),
     (".html", MARKUP, lambda make: make),
     (".srt", SUBTITLES, lambda make: make),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 
 QUICK = {
-    "txt": ("spaces", "tabs and returns", "rare spaces"),
+    "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts"),
     "md": ("brackets", "spaces in a paragraph", "escapes"),
     "html": ("one tag of many attributes", "a reference with many digits"),
     "srt": ("a tag that does not end", "tags of many names", "lines"),
@@ -29,9 +29,15 @@ QUICK = {
     "xliff": ("sources of one unit", "nested units"),
     "json": ("numbers", "a long number"),
     "csv": ("quotation marks after a quoted cell", "quotation marks"),
-    "docx": ("other runs", "equal runs", "fields that do not end", "one formatting of many elements"),
+    "docx": (
+        "other runs",
+        "equal runs",
+        "fields that do not end",
+        "one formatting of many elements",
+        "nested bookmarks",
+    ),
     "pptx": ("one formatting of many elements",),
-    "odt": ("nested spans with text",),
+    "odt": ("nested spans with text", "tabs in nested spans"),
     "epub": ("half of an empty element",),
 }
 """What is measured each time: what once took quadratic time, or could easily."""

@@ -9,7 +9,7 @@ from functools import partial
 import polib
 
 from app.documents.formats.document_file import DocumentFile, Unit
-from app.documents.formats.encodings import decoded
+from app.documents.formats.encodings import GETTEXT, decoded
 from app.errors import DocumentRefused, DocumentTooComplex
 
 _NUM_PLURALS = re.compile(r"nplurals\s*=\s*(\d)")
@@ -37,7 +37,7 @@ class Catalogue(DocumentFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
-        text, self._encoding = decoded(data)
+        text, self._encoding = decoded(data, GETTEXT)
         lines = list(_joined_strings(text.splitlines()))
         _check_comments(lines)
         if len(lines) == 1:  # polib takes a single line for the name of a file

@@ -14,11 +14,10 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
-from app.documents.formats.document_file import TextFile
+from app.documents.formats.document_file import FRONT_MATTER, TextFile
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
 from app.serving.detection import has_letters
 
-_FRONT_MATTER = re.compile(r"\A(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*\r?$", re.S | re.M)
 # Everything is bounded, so that odd files take no longer than others.
 _DESTINATION = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.){0,500}\)){0,2000}\)|\[[^\[\]]{0,1000}\]"
 _INLINE = re.compile(
@@ -68,7 +67,7 @@ class Markdown(TextFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        front = _FRONT_MATTER.match(self.text)
+        front = FRONT_MATTER.match(self.text)
         # Blank lines instead of it keep the numbers of lines.
         body = self.text if front is None else "\n" * front[0].count("\n") + self.text[front.end() :]
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", self.text)

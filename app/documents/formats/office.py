@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from lxml import etree
 
@@ -15,6 +15,9 @@ from app.errors import DocumentRefused
 _DECLARATIONS = re.compile(rb"<!DOCTYPE|<!ENTITY")
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
+_WORD = re.compile(r"[^\W\d_]{2}")
+"""What the text around a number has if it is more than a bracket or the letter of a list."""
+
 
 class OfficeFile(DocumentFile):
     """An office document. A part in which nothing is translated stays byte for byte.
@@ -25,9 +28,6 @@ class OfficeFile(DocumentFile):
     Raises:
         DocumentRefused: See :class:`app.documents.formats.archives.Archive`; or a part is broken or declares entities.
     """
-
-    parts: re.Pattern[str]
-    """The names of the parts that hold paragraphs."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
@@ -41,15 +41,17 @@ class OfficeFile(DocumentFile):
                 raise DocumentRefused(f"The part {name[:100]} has a document type declaration; entities are not read.")
         self.check()
         self._trees = {
-            name: parsed(self.archive[name], self.budget, f"The part {name[:100]}")
-            for name in self.archive.names
-            if self.parts.fullmatch(name)
+            name: parsed(self.archive[name], self.budget, f"The part {name[:100]}") for name in self.part_names()
         }
         self._part = ""  # the one whose units are being added
         self._changed: set[str] = set()
 
     def check(self) -> None:
         """Refuse an archive that is another kind of document."""
+        raise NotImplementedError
+
+    def part_names(self) -> list[str]:
+        """The names of the parts that hold paragraphs, in the order of the archive."""
         raise NotImplementedError
 
     def roots(self) -> Iterator[etree._Element]:
@@ -67,6 +69,25 @@ class OfficeFile(DocumentFile):
             put(translation)
 
         super().add(unit, put_and_note)
+
+    def add_numbering(self, parts: Sequence[str], put: Callable[[str], None]) -> None:
+        """Add the words around the numbers of headings or of a list. The model reads them with a number.
+
+        Args:
+            parts: Text and codes of numbers (``%1``) in turn.
+            put: Takes the translation with the same codes.
+        """
+        if not any(map(_WORD.search, parts[::2])):
+            return
+        codes = {code.replace("%", ""): code for code in parts[1::2]}
+
+        def put_codes(translation: str) -> None:
+            texts = re.split(f"({'|'.join(map(re.escape, sorted(codes, reverse=True)))})", translation)
+            if sorted(texts[1::2]) == sorted(code.replace("%", "") for code in parts[1::2]):
+                put("".join(codes[text] if index % 2 else text for index, text in enumerate(texts)))
+
+        text = "".join(part.replace("%", "") if index % 2 else part for index, part in enumerate(parts))
+        self.add(Unit(text), put_codes if codes else put)
 
     def change_later(self, element: etree._Element, change: Callable[[], None]) -> None:
         """Change an element once all translations are known, however many of them it has."""

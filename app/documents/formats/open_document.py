@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 
 from lxml import etree
 
 from app.documents.formats.archives import MACROS_REFUSED
+from app.documents.formats.document_file import Unit
+from app.documents.formats.inline import (
+    TAB,
+    Cell,
+    Fragment,
+    Group,
+    Node,
+    Point,
+    cells_of,
+    content_of,
+    divided,
+    paired,
+    shown_text,
+)
 from app.documents.formats.office import OfficeFile
-from app.documents.formats.xml_parts import MixedContent, local_name
+from app.documents.formats.xml_parts import MixedContent, clean, fill, local_name
 from app.errors import DocumentRefused
+from app.serving.detection import has_letters
 
 _GROUPS = frozenset({"span", "a", "meta", "ruby", "ruby-base"})
-_BREAKS = frozenset({"line-break", "tab"})
+_BREAKS = frozenset({"line-break"})
 _KEPT = frozenset({"tracked-changes", "annotation"})
 _HOLDING_PARAGRAPHS = frozenset({"note", "annotation", "frame", "custom-shape", "ruby-text"})
+_SPACE = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
+_TEXT, _STYLE, _FORM = _SPACE % "text", _SPACE % "style", _SPACE % "form"
+_TEXT_ELEMENTS = (
+    "{*}p",
+    "{*}h",
+    f"{_TEXT}index-title-template",
+    *(f"{_SPACE % 'svg-compatible'}{name}" for name in ("title", "desc")),
+)
+_NUMBERED = ("{*}outline-level-style", "{*}list-level-style-number")
+_NUMBER_FORMAT = "{urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0}num-list-format"
+_NUMBER = re.compile(r"(%\d+%(?:[.:/-]?%\d+%)*+)")
+_ANY_NUMBER = "%1%"
+_RAW_SPACE = re.compile(r"[ \t\r\n]+")
+_SPACES = re.compile("( {2,})")
 
 
 class OpenDocumentText(OfficeFile):
@@ -27,22 +59,77 @@ class OpenDocumentText(OfficeFile):
         DocumentRefused: It is damaged, encrypted or no OpenDocument text, or has macros.
     """
 
-    parts = re.compile(r"content\.xml|styles\.xml")
-
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        content = MixedContent(_GROUPS, _shown, _BREAKS)
         for root in self.roots():
-            if next(root.iter("{urn:oasis:names:tc:opendocument:xmlns:office:1.0}script"), None) is not None:
+            if next(root.iter(f"{_SPACE % 'office'}script"), None) is not None:
                 raise DocumentRefused(MACROS_REFUSED)
-            for element in list(root.iter("{*}p", "{*}h")):
+            for element in list(root.iter(*_TEXT_ELEMENTS)):
                 if not any(local_name(around) in _KEPT for around in element.iterancestors()):
-                    content.add(self, element)
+                    self._add_paragraph(element)
+            for element in root.iter(f"{_FORM}*"):
+                for name in (f"{_FORM}label", f"{_FORM}title"):
+                    self.add(Unit(element.get(name, "")), partial(_set_attribute, element, name))
+            for element in root.iter(*_NUMBERED):
+                self._add_numbering(element)
 
     def check(self) -> None:
         """Refuse an archive that is no OpenDocument text."""
         self.archive.require("mimetype", b"application/vnd.oasis.opendocument.text")
         self.archive.require("content.xml")
+
+    def part_names(self) -> list[str]:
+        """The text and its styles, which have headers and footers; their names are fixed."""
+        return [name for name in self.archive.names if name in ("content.xml", "styles.xml")]
+
+    def _add_paragraph(self, paragraph: etree._Element) -> None:
+        parts = divided(paired(_CONTENT.nodes(paragraph)))
+
+        def refill() -> None:
+            fill(paragraph, list(_with_spaces(self.aside(paragraph), content_of(parts), is_first=True)))
+
+        def put(cell: Cell, fragment: Fragment, translation: str) -> None:
+            cell.nodes = fragment.read(translation)
+            self.change_later(paragraph, refill)
+
+        for cell in cells_of(parts):
+            if has_letters(shown_text(cell.nodes)):
+                fragment = Fragment(cell.nodes)
+                self.add(fragment.unit, partial(put, cell, fragment))
+
+    def _add_numbering(self, style: etree._Element) -> None:
+        """Add the words before and after the numbers of headings or of a list, as one text with the number."""
+        names = f"{_STYLE}num-prefix", f"{_STYLE}num-suffix"
+
+        def put_around(translation: str) -> None:
+            for name, part in zip(names, translation.partition(_ANY_NUMBER)[::2], strict=True):
+                style.set(name, clean(part))
+
+        self.add_numbering([style.get(names[0], ""), _ANY_NUMBER, style.get(names[1], "")], put_around)
+        format_parts = _NUMBER.split(style.get(_NUMBER_FORMAT, ""))
+        self.add_numbering(format_parts, lambda translation: style.set(_NUMBER_FORMAT, clean(translation)))
+
+
+class _TextContent(MixedContent):
+    """Content of paragraphs, in which elements that stand for spaces are spaces or divide it."""
+
+    def nodes(self, element: etree._Element, depth: int = 0) -> Iterator[Node]:
+        """The content of an element that is nested to a depth; whitespace at the beginning of a paragraph is none."""
+        is_first = depth == 0
+        for node in super().nodes(element, depth):
+            if isinstance(node, str):
+                text = _RAW_SPACE.sub(" ", node)
+                yield text.lstrip() if is_first else text
+                is_first = is_first and not text.strip()
+                continue
+            is_first = False
+            name = local_name(node.source) if isinstance(node, Point) else ""
+            is_space = name == "s" and node.source.get(f"{_TEXT}c", "1") == "1"
+            yield " " if is_space else Point(node.source, TAB) if name in ("s", "tab") else node
+
+
+def _set_attribute(element: etree._Element, name: str, text: str) -> None:
+    element.set(name, clean(text))
 
 
 def _shown(element: etree._Element) -> str:
@@ -50,3 +137,33 @@ def _shown(element: etree._Element) -> str:
     if local_name(element) in _HOLDING_PARAGRAPHS or len(element):
         return ""
     return (element.text or "")[:50] if isinstance(element.tag, str) else ""
+
+
+def _ends(element: etree._Element) -> tuple[str, str]:
+    """The bookmarks or other ranges that begin and end at an element."""
+    kind, _, end = local_name(element).rpartition("-")
+    key = " ".join([kind, *(element.get(f"{_TEXT}{name}", "") for name in ("name", "id", "change-id"))])
+    return (key if end == "start" else ""), (key if end == "end" else "")
+
+
+def _with_spaces(aside: etree._Element, nodes: Iterable[Node], *, is_first: bool = False) -> Iterator[Node]:
+    """Content with elements for the spaces that readers of a file would drop: at the beginning, and behind another."""
+    for node in nodes:
+        if isinstance(node, Group):
+            yield replace(node, children=tuple(_with_spaces(aside, node.children)))
+        elif isinstance(node, str):
+            text = node.lstrip(" ") if is_first else node
+            yield from (_space(aside) for _ in range(len(node) - len(text)))
+            for index, part in enumerate(_SPACES.split(text)):
+                yield " " if index % 2 else part
+                yield from (_space(aside) for _ in part[1:] if index % 2)
+        else:
+            yield node
+        is_first = is_first and node == ""
+
+
+def _space(aside: etree._Element) -> Point:
+    return Point(etree.SubElement(aside, f"{_TEXT}s"))
+
+
+_CONTENT = _TextContent(_GROUPS, _shown, _BREAKS, formatting=frozenset({"span"}), ends=_ends)

@@ -7,21 +7,35 @@ formatting that most of a paragraph has needs no markup, the others become inlin
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from lxml import etree
 
-from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.documents.formats.inline import (
+    TAB,
+    Cell,
+    Fragment,
+    Group,
+    Node,
+    Point,
+    Range,
+    cells_of,
+    content_of,
+    divided,
+    shown_text,
+    without_initial,
+)
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.xml_parts import COPIES_READ, COPIES_WRITTEN, clean, local_name
 from app.serving.detection import has_letters
 
-TAB = "\t"
-"""What a point shows that divides a paragraph into cells."""
+GAP = re.compile("(\t| {3,})")
+"""What lays out a text in columns."""
 
 _SIGNS = 5
 """Characters around a name: brackets, a prefix, quotation marks."""
@@ -72,19 +86,6 @@ class Piece:
     content: str | etree._Element
 
 
-@dataclass
-class _Cell:
-    """What is between two tabs.
-
-    Args:
-        nodes: Its content; text of the formatting ``base`` is in no group.
-        base: That formatting.
-    """
-
-    nodes: Sequence[Node]
-    base: Shell
-
-
 class Paragraphs(ABC):
     """How a format writes paragraphs.
 
@@ -125,10 +126,14 @@ class Paragraphs(ABC):
             content: The text, or an element of the same document.
         """
 
-    def text_of(self, shell: Shell, text: str) -> Group:
-        """A text of a run with a formatting, which is counted."""
-        self._budget.take_formatting(shell.num_characters, COPIES_READ)
-        return Group(shell, (text,))
+    def text_of(self, shell: Shell, text: str) -> Iterator[Node]:
+        """A text of a run with a formatting, which is counted for each part between tabs and gaps."""
+        for index, part in enumerate(GAP.split(text)):
+            if index % 2:
+                yield Point(self.piece_of(shell, part), TAB)
+            elif part:
+                self._budget.take_formatting(shell.num_characters, COPIES_READ)
+                yield Group(shell, (part,))
 
     def piece_of(self, shell: Shell, content: str | etree._Element) -> Piece:
         """A piece of a run with a formatting, which is counted."""
@@ -147,20 +152,27 @@ class Paragraphs(ABC):
         self._budget.take_formatting(shell.num_characters, COPIES_WRITTEN)
         return [] if shell.properties is None else [copy.deepcopy(shell.properties)]
 
-    def add(self, paragraph: etree._Element) -> None:
+    def add(self, paragraph: etree._Element, initial: etree._Element | None = None) -> None:
         """Add a paragraph as units. Tabs divide it: what is between them are cells.
 
         Args:
             paragraph: The paragraph.
+            initial: The text of the paragraph before it, if that is the beginning of its first word in a frame.
         """
         nodes = _merged(self.nodes(paragraph))
         base = _most_frequent(nodes)
         if base is None or not has_letters(shown_text(nodes)):
             return
-        cells = [_Cell(list(_unwrapped(nodes, shell)), shell) for nodes, shell in _cells(nodes, base)]
-        for cell in cells:
+        parts = divided(nodes)
+
+        def fill() -> None:
+            aside = self._file.aside(paragraph)
+            self._fill(aside, paragraph, list(self._elements(aside, list(content_of(parts)), base)))
+
+        for cell in cells_of(parts):
             if has_letters(shown_text(cell.nodes)):
-                self._add_cell(paragraph, cells, cell)
+                self._add_cell(cell, base, initial, lambda: self._file.change_later(paragraph, fill))
+            initial = None
 
     def shell_of(self, run: etree._Element) -> Shell:
         """The formatting of a run."""
@@ -180,17 +192,19 @@ class Paragraphs(ABC):
     def _attributes(self, element: etree._Element) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(pair for pair in _items(element) if pair[0].rpartition("}")[2] not in self.ignored))
 
-    def _add_cell(self, paragraph: etree._Element, cells: Sequence[_Cell], cell: _Cell) -> None:
-        fragment = Fragment(cell.nodes)
+    def _add_cell(
+        self, cell: Cell, base: Shell, initial: etree._Element | None, change_paragraph: Callable[[], None]
+    ) -> None:
+        shell = _most_frequent(cell.nodes) or base
+        beginning = "" if initial is None else initial.text or ""
+        fragment = Fragment([beginning, *_unwrapped(cell.nodes, shell)])
 
         def put(translation: str) -> None:
-            cell.nodes = fragment.read(translation)
-            self._file.change_later(paragraph, fill)
-
-        def fill() -> None:
-            aside = self._file.aside(paragraph)
-            elements = [element for one in cells for element in self._elements(aside, one.nodes, one.base)]
-            self._fill(aside, paragraph, elements)
+            content = fragment.read(translation)
+            if initial is not None:
+                initial.text, content = without_initial(content, beginning)
+            cell.nodes = [Group(shell, content)]
+            change_paragraph()
 
         self._file.add(fragment.unit, put)
 
@@ -245,7 +259,7 @@ def _merged(nodes: Iterator[Node]) -> list[Node]:
     for key, run in groupby(nodes, _key_of_run):
         if key is None:
             merged += (
-                Group(node.source, tuple(_merged(iter(node.children)))) if isinstance(node, Group) else node
+                replace(node, children=tuple(_merged(iter(node.children)))) if isinstance(node, Group) else node
                 for node in run
             )
         else:
@@ -259,30 +273,25 @@ def _key_of_run(node: Node) -> Hashable:
     return node.source.key if isinstance(node, Group) and isinstance(node.source, Shell) else None
 
 
-def _cells(nodes: Sequence[Node], base: Shell) -> Iterator[tuple[list[Node], Shell]]:
-    """Content divided at its tabs, which are parts of their own, each with the formatting that most of it has."""
-    cell: list[Node] = []
+def _without_ranges(nodes: Sequence[Node]) -> Iterator[Node]:
     for node in nodes:
-        if isinstance(node, Point) and node.shown == TAB:
-            yield cell, _most_frequent(cell) or base
-            yield [Point(node.source)], base
-            cell = []
+        if isinstance(node, Group) and isinstance(node.source, Range):
+            yield from _without_ranges(node.children)
         else:
-            cell.append(node)
-    yield cell, _most_frequent(cell) or base
+            yield node
 
 
 def _most_frequent(nodes: Sequence[Node]) -> Shell | None:
     """The formatting that most characters outside of links have, or those of a link if there are no others."""
     num_characters: Counter[Hashable] = Counter()
     shells: dict[Hashable, Shell] = {}
-    for node in nodes:
+    for node in _without_ranges(nodes):
         if isinstance(node, Group) and isinstance(node.source, Shell):
             num_characters[node.source.key] += len(shown_text(node.children).strip())
             shells.setdefault(node.source.key, node.source)
     if num_characters:
         return shells[num_characters.most_common(1)[0][0]]
-    inner = (_most_frequent(node.children) for node in nodes if isinstance(node, Group))
+    inner = (_most_frequent(node.children) for node in _without_ranges(nodes) if isinstance(node, Group))
     return next((shell for shell in inner if shell is not None), None)
 
 
@@ -292,10 +301,10 @@ def _unwrapped(nodes: Sequence[Node], base: Shell) -> Iterator[Node]:
         if isinstance(node, Group) and isinstance(node.source, Holder):
             inner = _most_frequent(node.children) or base
             holder = Holder(node.source.element, node.source.inner, inner)
-            yield Group(holder, tuple(_unwrapped(node.children, inner)))
+            yield replace(node, source=holder, children=tuple(_unwrapped(node.children, inner)))
+        elif isinstance(node, Group) and isinstance(node.source, Range):
+            yield replace(node, children=tuple(_unwrapped(node.children, base)))
         elif isinstance(node, Group) and node.source.key == base.key:
             yield from node.children
-        elif isinstance(node, Point) and node.shown == TAB:
-            yield Point(node.source, is_break=True)
         else:
             yield node

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lxml import etree
 
 from app.documents.formats.inline import Node, Point
-from app.documents.formats.office import OfficeFile
-from app.documents.formats.runs import TAB, Paragraphs, Shell
-from app.documents.formats.word import check_content_types
+from app.documents.formats.packages import PackageFile
+from app.documents.formats.runs import Paragraphs, Shell
 from app.documents.formats.xml_parts import local_name
 
 
-class Presentation(OfficeFile):
+class Presentation(PackageFile):
     """A PowerPoint presentation.
 
     Args:
@@ -24,7 +22,8 @@ class Presentation(OfficeFile):
         DocumentRefused: It is damaged, encrypted or no presentation, or has macros.
     """
 
-    parts = re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide|diagrams/(?:data|drawing))\d+\.xml")
+    main_part = "ppt/presentation.xml"
+    relationships = frozenset({"slide", "notesSlide", "diagramData", "diagramDrawing"})
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -33,10 +32,6 @@ class Presentation(OfficeFile):
             for paragraph in list(root.iter("{*}p")):
                 if "drawingml" in str(paragraph.tag):
                     paragraphs.add(paragraph)
-
-    def check(self) -> None:
-        """Refuse an archive that is no presentation, or one with macros."""
-        check_content_types(self, "ppt/presentation.xml")
 
 
 class SlideParagraphs(Paragraphs):
@@ -62,12 +57,7 @@ class SlideParagraphs(Paragraphs):
 
     def _run_nodes(self, run: etree._Element) -> Iterator[Node]:
         shell = self.shell_of(run)
-        text = "".join(child.text or "" for child in run.iterchildren("{*}t"))
-        for index, part in enumerate(text.split("\t")):
-            if index:
-                yield Point(self.piece_of(shell, "\t"), TAB)
-            if part:
-                yield self.text_of(shell, part)
+        yield from self.text_of(shell, "".join(child.text or "" for child in run.iterchildren("{*}t")))
 
     def run(self, aside: etree._Element, shell: Shell, content: str | etree._Element) -> etree._Element:
         """A run with a formatting and a text."""

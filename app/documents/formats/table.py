@@ -63,8 +63,12 @@ FORMATS = {
         DocumentFormat(".json", "application/json", "json_strings", "JsonStrings"),
         DocumentFormat(".csv", "text/csv", "csv_cells", "CsvCells"),
         DocumentFormat(".docx", f"{_OFFICE}.wordprocessingml.document", "word", "WordDocument"),
+        DocumentFormat(".dotx", f"{_OFFICE}.wordprocessingml.template", "word", "WordDocument"),
         DocumentFormat(".odt", "application/vnd.oasis.opendocument.text", "open_document", "OpenDocumentText"),
+        DocumentFormat(".ott", "application/vnd.oasis.opendocument.text-template", "open_document", "OpenDocumentText"),
         DocumentFormat(".pptx", f"{_OFFICE}.presentationml.presentation", "slides", "Presentation"),
+        DocumentFormat(".potx", f"{_OFFICE}.presentationml.template", "slides", "Presentation"),
+        DocumentFormat(".ppsx", f"{_OFFICE}.presentationml.slideshow", "slides", "Presentation"),
         DocumentFormat(".epub", "application/epub+zip", "book", "Book"),
     )
 }

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
-from app.documents.formats.document_file import TextFile
+from app.documents.formats.document_file import FRONT_MATTER, TextFile
+from app.documents.formats.encodings import HTML
 from model.text.markup.html_items import html_items
 from model.text.markup.items import Item, Role
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'»”’)]{0,3}\s+|[。！？]")
+_LONG = 10_000
+"""Characters after which a paragraph is divided at the end of a line or sentence: the length of a text is limited."""
 
 
 class WebPage(TextFile):
@@ -19,11 +25,15 @@ class WebPage(TextFile):
         DocumentRefused: It is no text.
     """
 
+    declaration = HTML
+
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self.text = self.prepared(self.text)
-        for start, end in html_stretches(self.text):
-            self.add_stretch(start, end, "html")
+        front_matter = FRONT_MATTER.match(self.text)
+        begin = front_matter.end() if front_matter else 0
+        for start, end in html_stretches(self.text[begin:]):
+            self.add_stretch(begin + start, begin + end, "html")
 
     def prepared(self, text: str) -> str:
         """The page as HTML."""
@@ -40,18 +50,38 @@ def html_stretches(document: str) -> Iterator[tuple[int, int]]:
     """
     run: list[Item] = []
     start = position = 0
-    for item in html_items(document):
-        if item.role is Role.BOUNDARY:
+    for item in _divided_at_sentences(html_items(document)):
+        is_boundary = item.role is Role.BOUNDARY
+        if is_boundary or (run and position - start > _LONG and _ends_sentence(run[-1])):
             yield from _stretch(document, start, run)
             run = []
-            if item.attributes:
-                yield from _stretch(document, position, [item])
-        else:
-            if not run:
-                start = position
+        if is_boundary and item.attributes:
+            yield from _stretch(document, position, [item])
+        elif not is_boundary:
+            start = position if not run else start
             run.append(item)
         position += len(item.source)
     yield from _stretch(document, start, run)
+
+
+def _divided_at_sentences(items: Iterable[Item]) -> Iterator[Item]:
+    """The items of a page. In a long paragraph the text after which it can be divided is an item of its own."""
+    size = 0  # of the paragraph, or of its last part
+    for item in items:
+        start = 0
+        size = 0 if item.role is Role.BOUNDARY else size + len(item.source)
+        if size > _LONG and item.role is Role.TEXT and not item.is_reference:
+            for end in (match.end() for match in _SENTENCE_END.finditer(item.source)):
+                if size - len(item.source) + end > _LONG:
+                    yield item._replace(source=item.source[start:end], text=item.text[start:end])
+                    size, start = len(item.source) - end, end
+        if start < len(item.source):
+            yield item._replace(source=item.source[start:], text=item.text[start:]) if start else item
+
+
+def _ends_sentence(item: Item) -> bool:
+    """Whether a line or a sentence ends with an item."""
+    return item.role is Role.BREAK or (item.role is Role.TEXT and bool(_SENTENCE_END.search(item.text[-10:] + " ")))
 
 
 def _stretch(document: str, start: int, run: list[Item]) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Any
 from lxml import etree
 
 from app.documents.formats.document_file import DocumentFile
-from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.documents.formats.inline import Fragment, Group, Node, Point, paired, shown_text
 from app.errors import DocumentRefused, DocumentTooComplex
 from app.serving.detection import has_letters
 
@@ -134,14 +134,23 @@ class MixedContent:
         groups: Names of the elements whose text belongs to the text around them.
         shown: The text that stands for another element, if it is a word of the sentence; empty if it is none.
         breaks: Names of line breaks.
+        formatting: Names of those groups that only change how their text looks.
+        ends: What identifies the ranges that begin and end at an element, each empty if there is none.
     """
 
     def __init__(
-        self, groups: frozenset[str], shown: Callable[[etree._Element], str], breaks: frozenset[str] = frozenset()
+        self,
+        groups: frozenset[str],
+        shown: Callable[[etree._Element], str],
+        breaks: frozenset[str] = frozenset(),
+        formatting: frozenset[str] = frozenset(),
+        ends: Callable[[etree._Element], tuple[str, str]] = lambda element: ("", ""),
     ) -> None:
         self._groups = groups
         self._shown = shown
         self._breaks = breaks
+        self._formatting = formatting
+        self._ends = ends
 
     def add(
         self, file: DocumentFile, source: etree._Element, put: Callable[[Sequence[Node]], None] | None = None
@@ -165,9 +174,10 @@ class MixedContent:
         for child in element:
             name = local_name(child)
             if name in self._groups and depth < MAX_NESTING:
-                yield Group(child, tuple(self.nodes(child, depth + 1)))
+                children = tuple(paired(self.nodes(child, depth + 1)))
+                yield Group(child, children, name in self._formatting)
             else:
-                yield Point(child, self._shown(child), name in self._breaks)
+                yield Point(child, self._shown(child), name in self._breaks, *self._ends(child))
             yield child.tail or ""
 
 

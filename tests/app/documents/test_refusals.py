@@ -137,7 +137,12 @@ REFUSED: dict[str, tuple[str, bytes | Callable[[], bytes], str]] = {
     "a catalogue of one line": (".po", b"/etc/passwd", "catalogue"),
     "no subtitles": (".srt", b"Some text.\n", "subtitles"),
     "no WebVTT": (".vtt", TEXT_FILES[".srt"].encode(), "WEBVTT"),
-    "not UTF-8": (".txt", "größer".encode("latin-1"), "at byte 2; save it as UTF-8"),
+    "damaged UTF-8": (
+        ".txt",
+        "größer als möglich, über größere Höhen".encode() + b"\xff",
+        "at byte 45; save it as UTF-8",
+    ),
+    "an unknown encoding": (".txt", b"\x81\x01", "save it as UTF-8"),
     "binary": (".csv", b"a,\0,b\n", "NUL"),
 }
 

@@ -211,6 +211,23 @@ def test_the_encoding_is_kept(suffix: str, name: str) -> None:
     assert translated(suffix, data).decode(name) == translated_text(suffix, FILES[suffix])
 
 
+def test_the_front_matter_of_a_page_is_kept() -> None:
+    page = "---\ntitle: My old house\npermalink: /house/\n---\n\n<p>The house is old.</p>\n"
+    assert translated_text(".html", page) == page.replace("The house is old.", "THE HOUSE IS OLD.")
+    assert texts_of(".html", "--- no metadata") == ["--- no metadata"]
+
+
+@pytest.mark.parametrize("line", ["A line of a poem,<br>", "A sentence of <b>a</b> page. ", "One more “sentence.” "])
+def test_long_paragraphs_of_a_page_are_divided_at_lines_and_sentences(line: str) -> None:
+    texts = texts_of(".html", f"<p>{line * 2_000}</p>")
+    assert "".join(texts) == line * 2_000
+    assert all(text.endswith(line) and len(text) < 11_000 for text in texts)
+
+
+def test_long_paragraphs_are_not_divided_within_sentences() -> None:
+    assert len(texts_of(".html", "<p>" + "<i>word</i> " * 2_000)) == 1
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".html", ".srt", ".vtt", ".json", ".csv", ".md"])
 def test_an_empty_part_changes_nothing(suffix: str) -> None:
     minimal = {

@@ -1,0 +1,352 @@
+"""Structures of Word, OpenDocument and books: fields, ranges, tabs, numbering, relationships and manifests."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import docx
+import pytest
+from lxml import etree
+
+from app.documents.formats.inline import Group, Point, Range, paired
+from tests.app.documents.test_office_formats import (
+    CONTENTS,
+    PAGE,
+    SIGN,
+    WORD_SPACE,
+    T,
+    body_of,
+    open_document,
+    part,
+    presentation,
+    saved,
+    with_body,
+    zipped,
+)
+from tests.app.documents.translated import read, texts_of, translated, unchanged
+
+RELATIONSHIP = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
+def parts_of(data: bytes) -> dict[str, str | bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def instruction(name: str) -> str:
+    return f"{SIGN('begin')}<w:r><w:instrText> {name} </w:instrText></w:r>{SIGN('separate')}"
+
+
+RANGE = '<w:{}Start w:id="{}"/>'.format, '<w:{}End w:id="{}"/>'.format
+NUMBER = '<w:fldSimple w:instr=" SEQ Figure "><w:r><w:t>1</w:t></w:r></w:fldSimple>'
+LINKED = '<w:fldSimple w:instr=" HYPERLINK x "><w:r><w:t>{}</w:t></w:r></w:fldSimple>'.format
+
+
+@pytest.mark.parametrize(
+    ("body", "units", "expected"),
+    [
+        (  # the number of a caption is a word of it
+            f"<w:p>{T('Figure ')}{NUMBER}{T(': The map')}</w:p>",
+            ['Figure <code id="0">1</code>: The map'],
+            f"<w:p>{T('FIGURE ')}{NUMBER}{T(': THE MAP')}</w:p>",
+        ),
+        (  # a link as a simple field
+            f"<w:p>{T('See ')}{LINKED('this page')}{T(' now')}</w:p>",
+            ['See <i id="0">this page</i> now'],
+            f"<w:p>{T('SEE ')}{LINKED('THIS PAGE')}{T(' NOW')}</w:p>",
+        ),
+        (  # a link as a field of several runs stays around its words
+            f"<w:p>{T('See ')}{instruction('HYPERLINK x')}{T('this page')}{SIGN('end')}{T(' now')}</w:p>",
+            ['See <i id="0">this page</i> now'],
+            f"<w:p>{T('SEE ')}{instruction('HYPERLINK x')}{T('THIS PAGE')}{SIGN('end')}{T(' NOW')}</w:p>",
+        ),
+        (  # a table of contents, a field over paragraphs, with a field in each
+            f"<w:p>{instruction('TOC')}{T('Intro')}<w:r><w:tab/></w:r>{instruction('PAGEREF a')}{T('5')}{SIGN('end')}"
+            f"</w:p><w:p>{T('The end')}</w:p><w:p>{SIGN('end')}</w:p>",
+            ["Intro", "The end"],
+            f"<w:p>{instruction('TOC')}{T('INTRO')}<w:r><w:tab/></w:r>{instruction('PAGEREF a')}{T('5')}{SIGN('end')}"
+            f"</w:p><w:p>{T('THE END')}</w:p><w:p>{SIGN('end')}</w:p>",
+        ),
+        (  # a field that begins within a sentence and ends in another paragraph
+            f"<w:p>{T('One ')}{instruction('IF a')}{T('two')}</w:p><w:p>{T('Three')}{SIGN('end')}</w:p>",
+            ['One <img id="0">two', "Three"],
+            f"<w:p>{T('ONE ')}{instruction('IF a')}{T('TWO')}</w:p><w:p>{T('THREE')}{SIGN('end')}</w:p>",
+        ),
+        (  # a bookmark within a sentence stays around its words
+            f"<w:p>{T('The ')}{RANGE[0]('bookmark', 1)}{T('big')}{RANGE[1]('bookmark', 1)}{T(' sea')}</w:p>",
+            ['The <i id="0">big</i> sea'],
+            f"<w:p>{T('THE ')}{RANGE[0]('bookmark', 1)}{T('BIG')}{RANGE[1]('bookmark', 1)}{T(' SEA')}</w:p>",
+        ),
+        (  # ranges of two kinds and one number, one in the other
+            f"<w:p>{T('The ')}{RANGE[0]('bookmark', 1)}{T('big ')}{RANGE[0]('commentRange', 1)}{T('blue')}"
+            f"{RANGE[1]('commentRange', 1)}{RANGE[1]('bookmark', 1)}{T(' sea')}</w:p>",
+            ['The <i id="0">big <i id="1">blue</i></i> sea'],
+            f"<w:p>{T('THE ')}{RANGE[0]('bookmark', 1)}{T('BIG ')}{RANGE[0]('commentRange', 1)}{T('BLUE')}"
+            f"{RANGE[1]('commentRange', 1)}{RANGE[1]('bookmark', 1)}{T(' SEA')}</w:p>",
+        ),
+        (  # a link around a space is a link
+            f'<w:p>{T("One")}<w:hyperlink w:anchor="a">{T(" ")}</w:hyperlink>{T("two")}</w:p>',
+            ['One<img id="0">two'],
+            f'<w:p>{T("ONE")}<w:hyperlink w:anchor="a">{T(" ")}</w:hyperlink>{T("TWO")}</w:p>',
+        ),
+        (  # columns made with tabs and with spaces
+            f"<w:p>{T('Name:')}<w:r><w:ptab/></w:r>{T('My address      his address')}</w:p>",
+            ["Name:", "My address", "his address"],
+            f"<w:p>{T('NAME:')}<w:r><w:ptab/></w:r>{T('MY ADDRESS')}{T('      ')}{T('HIS ADDRESS')}</w:p>",
+        ),
+        (  # a drop cap
+            f'<w:p><w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{T("O")}</w:p><w:p>{T("nce upon a time.")}</w:p>',
+            ["Once upon a time."],
+            f'<w:p><w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{T("O")}</w:p><w:p>{T("NCE UPON A TIME.")}</w:p>',
+        ),
+        (  # a drop cap that is the last paragraph
+            f'<w:p><w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{T("On")}</w:p>',
+            ["On"],
+            f'<w:p><w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{T("ON")}</w:p>',
+        ),
+    ],
+)
+def test_paragraphs_of_word(body: str, units: list[str], expected: str) -> None:
+    data = with_body(body)
+    assert texts_of(".docx", data) == units
+    assert body_of(translated(".docx", data)) == expected
+
+
+@pytest.mark.parametrize(
+    ("initial", "rest", "translation", "expected"),
+    [
+        ("O", "nce upon a time.", "Es war einmal.", ("E", "s war einmal.")),
+        ("“O", "nce upon a time.”", "„Es war einmal.“", ("„E", "s war einmal.“")),
+        ("The", " king is old.", "Der König ist alt.", ("Der", " König ist alt.")),
+        ("A", " king.", "Ein König.", ("E", "in König.")),
+    ],
+)
+def test_the_first_letter_of_a_translation_is_its_drop_cap(
+    initial: str, rest: str, translation: str, expected: tuple[str, str]
+) -> None:
+    data = with_body(f'<w:p><w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{T(initial)}</w:p><w:p>{T(rest)}</w:p>')
+    document = docx.Document(io.BytesIO(read(".docx", data).write([translation], "de")))
+    assert tuple(paragraph.text for paragraph in document.paragraphs) == expected
+
+
+def points(*keys: str) -> list[Point]:
+    return [Point(key, starts=key[1:]) if key[0] == "+" else Point(key, ends=key[1:]) for key in keys]
+
+
+def outline(nodes: Any) -> Any:
+    return [
+        outline(node.children) if isinstance(node, Group) and isinstance(node.source, Range) else node.source
+        for node in nodes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "groups"),
+    [
+        ("+a -a", [[]]),
+        ("+a +b -b -a", [[[]]]),
+        ("+a +b -a -b", [["+b"], "-b"]),
+        ("+a", ["+a"]),
+        ("-a +a", ["-a", "+a"]),
+        ("+a +a -a", ["+a", []]),
+        ("+a +b +c -b -c -a", [[["+c"], "-c"]]),
+    ],
+)
+def test_ranges_are_groups_unless_they_overlap(keys: str, groups: list[Any]) -> None:
+    assert outline(paired(points(*keys.split()))) == groups
+
+
+def numbered(*levels: str) -> bytes:
+    parts = parts_of(saved(docx.Document()))
+    parts["word/numbering.xml"] = f'<w:numbering xmlns:w="{WORD_SPACE}">{"".join(levels)}</w:numbering>'
+    return zipped(parts)
+
+
+def test_words_in_the_numbering_of_word_are_translated() -> None:
+    level = '<w:lvl><w:numFmt w:val="{}"/><w:lvlText w:val="{}"/></w:lvl>'.format
+    kept = [level("decimal", "%1."), level("bullet", "on"), level("lowerLetter", "(%1)"), level("decimal", "§%1")]
+    data = numbered(level("decimal", "Chapter %1."), level("decimal", "Part %1.%2"), *kept)
+    assert texts_of(".docx", data) == ["Chapter 1.", "Part 1.2"]
+    numbering = part(translated(".docx", data), "word/numbering.xml")
+    assert 'w:val="CHAPTER %1."' in numbering and 'w:val="PART %1.%2"' in numbering
+    assert all(level in numbering for level in kept)
+    without_number = part(read(".docx", data).write(["Kapitel.", "2. Teil 1.2"], "de"), "word/numbering.xml")
+    assert 'w:val="Chapter %1."' in without_number and 'w:val="2. Teil %1.%2"' in without_number
+
+
+def related(kind: str, target: str) -> str:
+    return f'<Relationship Id="x{kind}" Type="{RELATIONSHIP}/{kind}" Target="{target}"/></Relationships>'
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        ("diagramData", "diagrams/data1.xml"),
+        ("diagramDrawing", "/word/Diagrams/a%20b.xml"),
+        ("diagramData", "../x/../other/d"),
+        ("diagramData", "diagrams\\data1.xml"),
+    ],
+)
+def test_diagrams_of_word_are_translated_wherever_they_are(kind: str, target: str) -> None:
+    names = {"diagrams/data1.xml": "word/diagrams/data1.xml", "diagrams\\data1.xml": "word/diagrams/data1.xml"}
+    name = names.get(target, "other/d" if "other" in target else "word/diagrams/a b.xml")
+    parts = parts_of(with_body(f"<w:p>{T('Text')}</w:p>"))
+    relationships = bytes(parts["word/_rels/document.xml.rels"]).decode()  # type: ignore[arg-type]
+    parts["word/_rels/document.xml.rels"] = relationships.replace("</Relationships>", related(kind, target))
+    parts[name] = f'<d xmlns:a="{DRAWING}"><a:p><a:r><a:t>The first step</a:t></a:r></a:p></d>'
+    parts["word/diagrams/data9.xml"] = parts[name]
+    result = translated(".docx", zipped(parts))
+    assert "<a:t>THE FIRST STEP</a:t>" in part(result, name)
+    assert part(result, "word/diagrams/data9.xml") == parts["word/diagrams/data9.xml"]  # nothing shows it
+
+
+@pytest.mark.parametrize("main", ["word/document2.xml", "text/main.xml"])
+def test_the_main_part_of_word_is_the_one_of_its_relationship(main: str) -> None:
+    parts = parts_of(with_body(f"<w:p>{T('Some text')}</w:p>"))
+    del parts["word/_rels/document.xml.rels"]
+    parts[main] = parts.pop("word/document.xml")
+    for name in ("[Content_Types].xml", "_rels/.rels"):
+        parts[name] = str(parts[name], "utf-8").replace("word/document.xml", main)  # type: ignore[arg-type]
+    assert docx.Document(io.BytesIO(translated(".docx", zipped(parts)))).paragraphs[0].text == "SOME TEXT"
+
+
+def test_slides_are_found_by_relationships() -> None:
+    parts = {name.replace("slide1.xml", "first.xml"): content for name, content in parts_of(presentation()).items()}
+    for name, content in parts.items():
+        if name.endswith(".rels") or name == "[Content_Types].xml":
+            parts[name] = bytes(content).replace(b"slides/slide1.xml", b"slides/first.xml")  # type: ignore[arg-type]
+    assert texts_of(".pptx", zipped(parts)) == texts_of(".pptx", presentation())
+
+
+def open_text(body: str, styles: str = "<o/>") -> bytes:
+    """An OpenDocument text with some paragraphs and styles."""
+    parts = parts_of(open_document())
+    spaces = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "text", "style", "form", "draw")
+    )
+    spaces += ' xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0" xmlns:xlink="x"'
+    parts["content.xml"] = f"<office:document-content {spaces}>{body}</office:document-content>"
+    parts["styles.xml"] = styles.replace("<o", f"<o {spaces}", 1)
+    return zipped(parts)
+
+
+LOEXT = "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0"
+LINK = '<text:a xlink:href="x">{}</text:a>'.format
+BOOKMARK = '<text:bookmark-start text:name="a"/>{}<text:bookmark-end text:name="a"/>'.format
+
+
+@pytest.mark.parametrize(
+    ("content", "units", "expected"),
+    [
+        (
+            "First<text:tab/>second word<text:tab/>42",
+            ["First", "second word"],
+            "FIRST<text:tab/>SECOND WORD<text:tab/>42",
+        ),
+        (
+            "<text:span>One<text:tab/>two <text:span>big</text:span> men</text:span>",
+            ["One", 'two <i id="0">big</i> men'],
+            "<text:span>ONE<text:tab/>TWO <text:span>BIG</text:span> MEN</text:span>",
+        ),
+        (
+            f"Visit<text:s/>{LINK('our shop')}<text:s/>for more.",
+            ['Visit <i id="0">our shop</i> for more.'],
+            f"VISIT {LINK('OUR SHOP')} FOR MORE.",
+        ),
+        ('Name:<text:s text:c="10"/>My text', ["Name:", "My text"], 'NAME:<text:s text:c="10"/>MY TEXT'),
+        ("<text:s/>Indented.", [" Indented."], "<text:s/>INDENTED."),
+        ("One. <text:s/>Two.", ["One.  Two."], "ONE. <text:s/>TWO."),
+        ("\n  Some\n  text", ["Some text"], "SOME TEXT"),
+        (f"The {BOOKMARK('big')} sea", ['The <i id="0">big</i> sea'], f"THE {BOOKMARK('BIG')} SEA"),
+        (f"One{LINK(' ')}two", ['One<img id="0">two'], f"ONE{LINK(' ')}TWO"),
+    ],
+)
+def test_paragraphs_of_open_document(content: str, units: list[str], expected: str) -> None:
+    data = open_text(f"<text:p>{content}</text:p>")
+    assert texts_of(".odt", data) == units
+    assert f"<text:p>{expected}</text:p>" in part(translated(".odt", data), "content.xml")
+    assert unchanged(".odt", data) == data
+
+
+def test_labels_of_forms_and_descriptions_of_frames_are_translated() -> None:
+    body = (
+        '<form:button form:label="Send it" form:name="a b"/><draw:frame><svg:title>A map</svg:title>'
+        "<svg:desc>Of the town</svg:desc></draw:frame><text:index-title-template>Contents</text:index-title-template>"
+    )
+    content = part(translated(".odt", open_text(body)), "content.xml")
+    for text in ('form:label="SEND IT"', 'form:name="a b"', ">A MAP<", ">OF THE TOWN<", ">CONTENTS<"):
+        assert text in content
+
+
+def test_words_in_the_numbering_of_open_document_are_translated_the_same_in_both_places() -> None:
+    style = (
+        '<o><text:outline-level-style style:num-prefix="{}" style:num-suffix="{}" l:num-list-format="{}"/></o>'.format
+    )
+    styles = style("Chapter ", ".", "Chapter %1%.").replace("<o>", f'<o xmlns:l="{LOEXT}">')
+    data = open_text("", styles)
+    assert set(texts_of(".odt", data)) == {"Chapter 1."}
+    written = read(".odt", data).write(["1. Kapitel"] * 2, "de")
+    style_element = etree.fromstring(part(written, "styles.xml").encode())[0]
+    assert style_element.attrib.values() == ["", ". Kapitel", "%1%. Kapitel"]
+    assert texts_of(".odt", open_text("", style("(", ")", "(%1%)").replace("<o>", f'<o xmlns:l="{LOEXT}">'))) == []
+
+
+PACKAGE = '<package xmlns="http://www.idpf.org/2007/opf"><manifest>{}</manifest></package>'.format
+ITEM = '<item href="{}" media-type="{}"/>'.format
+CONTAINER = (
+    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="OPS/b.opf"/>'
+    "</rootfiles></container>"
+)
+
+
+def book(*items: tuple[str, str, str | bytes], package: str = "") -> bytes:
+    manifest = PACKAGE("".join(ITEM(href, media_type) for href, media_type, _ in items))
+    names = {"mimetype": "application/epub+zip", "META-INF/container.xml": CONTAINER, "OPS/b.opf": package or manifest}
+    return zipped({**names, **{f"OPS/{href.replace('%20', ' ')}": content for href, _, content in items}})
+
+
+XHTML = "application/xhtml+xml"
+
+
+@pytest.mark.parametrize("href", ["a.xml", "a.xht", "a%20b", "pages/a.xhtml"])
+def test_pages_of_a_book_are_those_of_its_manifest(href: str) -> None:
+    result = translated(".epub", book((href, XHTML, PAGE), ("b.xhtml", "text/plain", PAGE)))
+    assert "CALL ME <em>ISHMAEL</em>" in part(result, f"OPS/{href.replace('%20', ' ')}")
+    assert part(result, "OPS/b.xhtml") == PAGE
+
+
+@pytest.mark.parametrize("package", ["<broken", '<!DOCTYPE a [<!ENTITY b "c">]><a/>', "<package/>"])
+def test_pages_of_a_book_without_a_manifest_have_the_endings_of_pages(package: str) -> None:
+    result = translated(".epub", book(("b.xhtml", XHTML, PAGE), ("c.xml", XHTML, PAGE), package=package))
+    assert "CALL ME" in part(result, "OPS/b.xhtml")
+    assert part(result, "OPS/c.xml") == PAGE
+
+
+def test_pages_of_a_book_have_their_own_encoding() -> None:
+    page = PAGE.replace("utf-8", "ISO-8859-1").replace("Ishmael", "Andr\u00e9").encode("latin-1")
+    written = translated(".epub", book(("a.xhtml", XHTML, page)))
+    with zipfile.ZipFile(io.BytesIO(written)) as archive:
+        assert "CALL ME <em>ANDR\u00c9</em>" in archive.read("OPS/a.xhtml").decode("latin-1")
+
+
+def test_entries_of_a_table_of_contents_may_have_prefixes_and_attributes() -> None:
+    contents = CONTENTS.replace("docTitle", "n:docTitle").replace("<text>", '<n:text xml:lang="en">')
+    contents = contents.replace("</text>", "</n:text>").replace("A &amp; B", "The first &amp; last chapter")
+    result = translated(".epub", book(("t.ncx", "application/x-dtbncx+xml", contents)))
+    assert '<n:text xml:lang="en">THE FIRST &amp; LAST CHAPTER</n:text>' in part(result, "OPS/t.ncx")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "like"), [(".dotx", ".docx"), (".ott", ".odt"), (".potx", ".pptx"), (".ppsx", ".pptx")]
+)
+def test_templates_are_read_like_documents(suffix: str, like: str) -> None:
+    data = {
+        ".docx": with_body(f"<w:p>{T('One')}</w:p>"),
+        ".odt": open_text("<text:p>One</text:p>"),
+        ".pptx": presentation(),
+    }
+    assert texts_of(suffix, data[like]) == texts_of(like, data[like]) != []
