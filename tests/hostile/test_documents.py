@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 
 QUICK = {
-    "txt": ("spaces", "tabs and returns", "rare spaces"),
-    "md": ("brackets", "spaces in a paragraph", "escapes"),
+    "txt": ("spaces", "tabs and returns", "rare spaces", "wrapped text"),
+    "md": ("brackets", "spaces in a paragraph", "escapes", "formulas that do not end", "shortcodes of several lines"),
     "html": ("one tag of many attributes", "a reference with many digits"),
     "srt": ("a tag that does not end", "tags of many names", "lines"),
     "vtt": ("a tag that does not end",),
