@@ -19,7 +19,7 @@ _LINE = re.compile(
     rf"""
     # :::tip Title, :::tip[Title], ::: {{.callout-note}}, :::{{figure}} house.png; those of directives are in _DIRECTIVE
     :{{3,}}+[ \t]*(?!\{{[\w:-]+\}})[\w.:/-]*+(?:\{{[^{{}}\n]*\}})?
-        (?:\[(?P<label>[^\[\]\n]+)\]|[ \t]+(?P<name>[^\s={{}}][^={{}}\n]*))?
+        (?:\[(?P<label>[^\[\]\n]+)\]|[ \t]+(?P<name>[^\s={{}}][^={{}}\n]*))?(?:\{{[^{{}}\n]*\}})?
     |\[![\w-]+(?:\|[^\[\]\n]*)?\][-+]?(?:[ \t]+(?P<alert>\S.*))?  # [!NOTE], [!tip]- Title
     |/{{3,}}[ \t]*(?:[\w-]+[ \t]*(?:\|[ \t]*(?P<block>\S.*))?)?  # /// note | Title
     |\([\w./:+ -]+\)=  # (target)=
@@ -27,14 +27,14 @@ _LINE = re.compile(
     |\[\[?_?(?:TOC|toc)_?\]?\]
     |\\[A-Za-z]+\*?{_ARGUMENTS}  # \newpage
     |(?:(?:{_SHORTCODE}|{_TAG})[ \t]*)++
-    |;?-+8<-+[ \t].*  # --8<-- "file"
+    |;?-+8<-+[ \t].*|<<<[ \t].*  # --8<-- "file", <<< @/file
     |\+\+\+(?:[ \t]*\{{.*\}})?
     |%%
     """,
     re.VERBOSE,
 )
 _INDENTED = re.compile(r'(?:(?:!!!|\?\?\?\+?)[ \t]+[\w -]+?|===[!+]?)(?:[ \t]+"(?P<title>[^"\n]*)")?')
-_PREFIXED = re.compile(r"(?:\[\^[^\[\]\s]+\]:|:(?=[ \t]))[ \t]*+")
+_PREFIXED = re.compile(r"(?:\[\^[^\[\]\s]+\]:|:(?:[\w+-][\w +.-]{0,60}:)?(?=[ \t]))[ \t]*+")
 _DIRECTIVE = re.compile(r"(?P<fence>`{3,}+|~{3,}+|:{3,}+)[ \t]*\{(?P<name>[\w:-]+)\}(?:[ \t]+(?P<argument>\S[^`\n]*))?")
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?:[ \t]+(?P<value>\S.*))?")
 _ATTRIBUTE = re.compile(r"(?<![\w-])(?:title|caption|alt|summary|label)=\"([^\"\n{}<>]+)\"")

@@ -51,6 +51,7 @@ _SPECIAL = re.compile(r"[\\`\[\]<$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|=
 _MARKS = "*_~="
 _MAX_SHOWN = 100
 _MAX_DEPTH = 50
+_LONGEST_LABEL = 1000
 
 
 class _Open(NamedTuple):
@@ -131,9 +132,9 @@ class InlineContent:
                 if isinstance(node, str):
                     yield pattern.sub(character, node) if pattern else node
                 elif isinstance(node, Group):
-                    yield node.source[0]
-                    yield from parts(node.children)
-                    yield node.source[1]
+                    inside = "".join(parts(node.children))
+                    yield from (node.source[0], inside)
+                    yield node.source[-1] if node.source[1] == f"][{inside}]" else node.source[1]
                 else:
                     yield node.source
 
@@ -176,30 +177,39 @@ class InlineContent:
         _revert(stack, 1)
         return stack[0].inside
 
-    def _links(self, content: str, matches: Sequence[re.Match[str]]) -> dict[int, str]:
-        """The destinations of links by the indices of their brackets; no link is inside another."""
-        links: dict[int, str] = {}
+    def _links(self, content: str, matches: Sequence[re.Match[str]]) -> dict[int, tuple[str, ...]]:
+        """The ends of links by the indices of their brackets; no link is inside another.
+
+        An end that names no definition has two forms: the second one is for a link whose text stays as it is.
+        """
+        links: dict[int, tuple[str, ...]] = {}
         openings: list[re.Match[str]] = []
         for found in matches:
             if found["opening"]:
                 openings.append(found)
             elif found["closing"] and openings:
                 opening = openings.pop()
-                label = content[opening.end() : found.start()]
+                label = content[opening.end() : found.start()] if found.start() < opening.end() + _LONGEST_LABEL else ""
                 destination = found["destination"] or ""
-                if destination in ("", "[]") and self._is_defined(label):
-                    destination = f"[{label}]"  # the text will be another, and no longer name the definition
-                if destination[:1] in ("(", "{") or (destination and self._is_defined(destination[1:-1])):
-                    links[opening.start()] = links[found.start()] = destination
-                    openings.clear()
+                if label and destination in ("", "[]") and self._is_defined(label):
+                    ends: tuple[str, ...] = f"][{' '.join(label.split())}]", found[0]
+                elif destination[:1] in ("(", "{") or (destination and self._is_defined(destination[1:-1])):
+                    ends = (found[0],)
+                else:
+                    continue
+                links[opening.start()] = links[found.start()] = ends
+                openings.clear()
         return links
 
 
-def _close_link(stack: list[_Open], destination: str) -> None:
+def _close_link(stack: list[_Open], ends: tuple[str, ...]) -> None:
     depth = _index_of(stack, "[")
     _revert(stack, depth + 1)
     inside = stack.pop().inside
-    stack[-1].inside.append(Group(("[", "]" + destination), tuple(inside)))
+    if not inside:  # the page shows the title of what it leads to
+        stack[-1].inside.append(Point(f"[{ends[0]}", ends[0]))
+    else:
+        stack[-1].inside.append(Group(("[", *ends), tuple(inside)))
 
 
 def _texts(nodes: Sequence[Node]) -> Iterator[str]:
@@ -349,7 +359,7 @@ def _outline(nodes: Sequence[Node]) -> list[object]:
             if isinstance(node, str):
                 texts.append(node)
                 continue
-            outline.extend(("".join(texts), node.source))
+            outline.extend(("".join(texts), node.source[:2] if isinstance(node, Group) else node.source))
             texts.clear()
             if isinstance(node, Group):
                 add(node.children)

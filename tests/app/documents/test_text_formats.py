@@ -450,7 +450,7 @@ def test_links_of_markdown_keep_their_definitions() -> None:
     text = "See [`http.Agent`][], [*the* page] and [this][`http.Agent`], [not one], [nor][this].\n\n"
     definitions = "[`http.Agent`]: #agent\n[*the* page]: http://x.y\n"
     assert translated_text(".md", text + definitions) == (
-        "SEE [`http.Agent`][`http.Agent`], [*THE* PAGE][*the* page] AND [THIS][`http.Agent`], [NOT ONE], "
+        "SEE [`http.Agent`][], [*THE* PAGE][*the* page] AND [THIS][`http.Agent`], [NOT ONE], "
         f"[NOR][THIS].\n\n{definitions}"
     )
 
