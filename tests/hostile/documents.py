@@ -180,6 +180,15 @@ TEXT = {
     "marks of direction": repeated("\u200ea b\u200f\n"),
     "dot leaders": repeated(". "),
 }
+RESTRUCTURED = {
+    "directives": repeated(".. note:: a\n"),
+    "directives and options": repeated(".. note::\n   :a: b\n\n   c\n\n"),
+    "titles": repeated("a\n---\n\n"),
+    "rules": repeated("---\n"),
+    "literal blocks": repeated("a::\n\n b\n\n"),
+    "half of a replacement": repeated("a", ".. |"),
+    "half of a field": repeated("a", ":"),
+}
 MARKUP = {
     "open elements": repeated("<b>", "", "x"),
     "elements": nested("<b>", "</b>"),
@@ -556,6 +565,7 @@ CONTENTS = {
 }
 _FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
     (".txt", TEXT, lambda make: make),
+    (".rst", {**TEXT, **RESTRUCTURED}, lambda make: make),
     (".md", MARKDOWN, lambda make: make),
     (".html", MARKUP, lambda make: make),
     (".srt", SUBTITLES, lambda make: make),

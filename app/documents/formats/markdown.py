@@ -27,6 +27,7 @@ _READ_VALUE = re.compile(
     re.MULTILINE,
 )
 _PLAIN_VALUE = re.compile(r"(?!(?:yes|no|true|false|null|on|off)$)[\w.(/](?:[^\n:#]|:(?=\S))*+", re.IGNORECASE)
+_CONTAINER_LINE = re.compile(r"^([ \t]*:{3}[^\n]*\n?)", re.MULTILINE)
 _BLOCK_START = re.compile(r"(?:[-+>]|#{1,6})(?=\s|$)|(?<=\d)[.)](?=\s|$)")
 
 
@@ -81,13 +82,16 @@ class Markdown(TextFile):
             self.add(Unit(text), put)
 
     def _add_html(self, token: Token, first: int, last: int) -> None:
-        """The text of a block of HTML; one in a quotation is kept, and so are expressions of JSX."""
+        """The text of a block of HTML. One in a quotation is kept, and so are comments and expressions of JSX."""
         start = self._starts[first]
         source = self.text[start : self._starts[min(last, len(self._lines))]]
-        if token.content.split() == source.split():
-            for begin, end in html_stretches(source):
-                if "{" not in source[begin:end]:
+        if token.content.split() != source.split() or token.content.startswith("<!--"):
+            return
+        for part in _CONTAINER_LINE.split(source):
+            for begin, end in html_stretches(part):
+                if "{" not in part[begin:end] and not _CONTAINER_LINE.match(part):
                     self.add_stretch(start + begin, start + end, "html")
+            start += len(part)
 
     def _add_inline(self, token: Token, first_line: int, is_cell: bool) -> None:
         places = []

@@ -12,8 +12,8 @@ from itertools import pairwise
 from app.documents.formats.document_file import TextFile, Unit
 
 _LINE = re.compile(
-    r"^(?P<prefix>[^\S\n]*+(?:[>|][ \t]?)*+[ \t]*+)(?P<marker>(?:[-*+•‣▪◦–—]|\d{1,3}[.)]|[a-zA-Z]\))[ \t]++(?=\S))?"
-    r"(?P<text>[^\n]*+)",
+    r"^(?P<prefix>[^\S\n]*+(?:>[ \t]?|\|[ \t])*+[ \t]*+)"
+    r"(?P<marker>(?:[-*+•‣▪◦–—]|\d{1,3}[.)]|[a-zA-Z]\))[ \t]++(?=\S))?(?P<text>[^\n]*+)",
     re.MULTILINE,
 )
 _ENDS = re.compile(r"[.!?:;…][\"'”“’»«)\]]*$")
@@ -24,6 +24,7 @@ _SUSPENDED = re.compile(r"(?:und|oder|bzw|sowie|bis|and|or|to)\b")
 _COLUMNS = re.compile(r"[-=_*~#+]{3}|\.{4}|(?:\. ){3}|\t|   |[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Rules, dot leaders, columns and marks of direction: such a line is no part of a wrapped text."""
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_DIRECTION = re.compile(f"[{_DIRECTIONS}]")
 _MAX_LINES = 20
 """Lines of a unit, except those of wrapped text: what is translated at once has to have an end."""
 _MAX_WRAPPED = 200
@@ -33,7 +34,7 @@ _NARROWEST, _WIDEST = 25, 200
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """A line of a file that is not blank.
 
     Args:
@@ -72,17 +73,29 @@ class PlainText(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self._line_end = "\r\n" if "\r\n" in self.text else "\n"
-        paragraphs = list(_paragraphs(self.text))
+        paragraphs = list(self.paragraphs())
         margin = _margin(paragraphs)
         for lines in paragraphs:
             self._add_paragraph(lines, margin)
+
+    def paragraphs(self) -> Iterator[list[Line]]:
+        """The lines of each paragraph; blank lines separate paragraphs."""
+        lines: list[Line] = []
+        for match in _LINE.finditer(self.text):
+            if match["text"].strip():
+                lines.append(Line(match.start(), match["prefix"], match["marker"] or "", match["text"].rstrip()))
+            elif lines:
+                yield lines
+                lines = []
+        if lines:
+            yield lines
 
     @cached_property
     def _compounds(self) -> frozenset[str]:
         return frozenset(_COMPOUND.findall(self.text.lower()))
 
-    def _add_paragraph(self, lines: Sequence[_Line], margin: int) -> None:
-        alone: list[_Line] = []
+    def _add_paragraph(self, lines: Sequence[Line], margin: int) -> None:
+        alone: list[Line] = []
         for group in _wrapped_groups(lines, margin):
             if len(group) == 1 and len(alone) < _MAX_LINES:
                 alone += group
@@ -93,16 +106,16 @@ class PlainText(TextFile):
                 self._add_wrapped(group)
         self._add_lines(alone)
 
-    def _add_lines(self, lines: Sequence[_Line]) -> None:
-        if any(character in line.text for line in lines for character in _DIRECTIONS):
-            for line in lines:  # without the marks at their ends, which the model does not know
+    def _add_lines(self, lines: Sequence[Line]) -> None:
+        if any(line.marker[:1] in (".", ":") or _DIRECTION.search(line.text) for line in lines):
+            for line in lines:  # without their signs and the marks at their ends, which are no language
                 text = line.text.strip(_DIRECTIONS)
                 start = line.end - len(line.text.lstrip(_DIRECTIONS))
                 self.add_stretch(start, start + len(text))
         elif lines:
             self.add_stretch(lines[0].start, lines[-1].end)
 
-    def _add_wrapped(self, lines: Sequence[_Line]) -> None:
+    def _add_wrapped(self, lines: Sequence[Line]) -> None:
         first, second = lines[0], lines[1]
         start = first.start + len(first.prefix) + len(first.marker)
         column = start - first.start
@@ -123,25 +136,12 @@ class PlainText(TextFile):
         self.add(Unit(_joined(lines, self._compounds)), put)
 
 
-def _paragraphs(text: str) -> Iterator[list[_Line]]:
-    """The lines of each paragraph; blank lines separate paragraphs."""
-    lines: list[_Line] = []
-    for match in _LINE.finditer(text):
-        if match["text"].strip():
-            lines.append(_Line(match.start(), match["prefix"], match["marker"] or "", match["text"].rstrip()))
-        elif lines:
-            yield lines
-            lines = []
-    if lines:
-        yield lines
-
-
-def _margin(paragraphs: Sequence[Sequence[_Line]]) -> int:
+def _margin(paragraphs: Sequence[Sequence[Line]]) -> int:
     """The width at which a file is wrapped, or 0."""
     return max((max(line.width for line in lines) for lines in paragraphs if _is_wrapped(lines)), default=0)
 
 
-def _is_wrapped(lines: Sequence[_Line]) -> bool:
+def _is_wrapped(lines: Sequence[Line]) -> bool:
     """Whether half of the lines end where the next word was too long, and a sentence clearly runs over such an end."""
     width = max(line.width for line in lines)
     if not _NARROWEST <= width <= _WIDEST or (
@@ -157,12 +157,12 @@ def _is_wrapped(lines: Sequence[_Line]) -> bool:
     )
 
 
-def _is_full(line: _Line, following: _Line, width: int) -> bool:
+def _is_full(line: Line, following: Line, width: int) -> bool:
     """Whether the first word of the next line has no room in a line."""
     return line.width + 1 + len(following.text.split(" ", 1)[0]) > width
 
 
-def _wrapped_groups(lines: Sequence[_Line], margin: int) -> Iterator[Sequence[_Line]]:
+def _wrapped_groups(lines: Sequence[Line], margin: int) -> Iterator[Sequence[Line]]:
     """The lines of a paragraph, those that are one text together."""
     width = max(line.width for line in lines)
     is_wrapped = _is_wrapped(lines)
@@ -185,7 +185,7 @@ def _wrapped_groups(lines: Sequence[_Line], margin: int) -> Iterator[Sequence[_L
     yield lines[first:]
 
 
-def _joined(lines: Sequence[_Line], compounds: frozenset[str]) -> str:
+def _joined(lines: Sequence[Line], compounds: frozenset[str]) -> str:
     """The text of some lines as one; a word that is divided at a line end is put together.
 
     Args:

@@ -56,6 +56,7 @@ FORMATS = {
             DocumentFormat(suffix, "text/markdown", "markdown", "Markdown")
             for suffix in (".md", ".markdown", ".mdx", ".mkd", ".qmd")
         ),
+        DocumentFormat(".rst", "text/x-rst", "restructured_text", "RestructuredText"),
         DocumentFormat(".html", "text/html", "web_page", "WebPage"),
         DocumentFormat(".htm", "text/html", "web_page", "WebPage"),
         DocumentFormat(".srt", "application/x-subrip", "subtitles", "SubRip"),
