@@ -19,7 +19,7 @@ _LINE = re.compile(
     rf"""
     # :::tip Title, :::tip[Title], ::: {{.callout-note}}, :::{{figure}} house.png; those of directives are in _DIRECTIVE
     :{{3,}}+[ \t]*(?!\{{[\w:-]+\}})[\w.:/-]*+(?:\{{[^{{}}\n]*\}})?
-        (?:\[(?P<label>[^\[\]\n]+)\]|[ \t]+(?P<name>[^\s={{}}][^={{}}\n]*))?(?:\{{[^{{}}\n]*\}})?
+        (?:(?:\[(?P<label>[^\[\]\n]+)\]|[ \t]+(?P<name>[^\s={{}}][^={{}}\n]*))?(?:\{{[^{{}}\n]*\}})?|[ \t].*=.*)
     |\[![\w-]+(?:\|[^\[\]\n]*)?\][-+]?(?:[ \t]+(?P<alert>\S.*))?  # [!NOTE], [!tip]- Title
     |/{{3,}}[ \t]*(?:[\w-]+[ \t]*(?:\|[ \t]*(?P<block>\S.*))?)?  # /// note | Title
     |\([\w./:+ -]+\)=  # (target)=
@@ -34,18 +34,20 @@ _LINE = re.compile(
     re.VERBOSE,
 )
 _INDENTED = re.compile(r'(?:(?:!!!|\?\?\?\+?)[ \t]+[\w -]+?|===[!+]?)(?:[ \t]+"(?P<title>[^"\n]*)")?')
-_PREFIXED = re.compile(r"(?:\[\^[^\[\]\s]+\]:|:(?:[\w+-][\w +.-]{0,60}:)?(?=[ \t]))[ \t]*+")
-_DIRECTIVE = re.compile(r"(?P<fence>`{3,}+|~{3,}+|:{3,}+)[ \t]*\{(?P<name>[\w:-]+)\}(?:[ \t]+(?P<argument>\S[^`\n]*))?")
+_PREFIXED = re.compile(r"(?:(?:\[\^|\*\[)[^\[\]\n]+\]:|:(?:[\w+-][\w +.-]{0,60}:)?(?=[ \t]))[ \t]*+")
+_STRONG_LINE = re.compile(r"\*\*[^*\n]+\*\*:?|__[^_\n]+__:?")
+_DIRECTIVE = re.compile(
+    r"(?P<fence>`{3,}+|~{3,}+|:{3,}+)[ \t]*\{?(?P<name>mermaid|(?<=\{)[\w:-]+)\}?(?:[ \t]+(?P<argument>\S[^`\n]*))?"
+)
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?:[ \t]+(?P<value>\S.*))?")
 _ATTRIBUTE = re.compile(r"(?<![\w-])(?:title|caption|alt|summary|label)=\"([^\"\n{}<>]+)\"")
 _READ_OPTIONS = ("alt", "caption", "title")
-_TITLED = (
-    "admonition|attention|caution|danger|error|hint|important|note|tip|warning|seealso|card|dropdown|sidebar|topic"
+_HAS_TITLE = re.compile(
+    "admonition|attention|caution|danger|error|hint|important|note|tip|warning|seealso|callout|card|details|dropdown"
+    "|grid-item-card|rubric|sidebar|tab-item|topic"
 )
-_TITLED += "|tab-item|grid-item-card|button-link|rubric|details|callout"
-_HAS_TITLE = re.compile(_TITLED)
 _PROSE = re.compile(
-    f"{_TITLED}|versionadded|versionchanged|deprecated|figure|epigraph|margin|aside|grid|grid-item|tab-set"
+    f"{_HAS_TITLE.pattern}|aside|deprecated|epigraph|figure|grid|grid-item|margin|tab-set|versionadded|versionchanged"
 )
 """Directives with Markdown in them; other fences hold code."""
 _CODE = re.compile("code.*|math|toctree|eval-rst|mermaid|raw|literalinclude|include|image|bibliography|auto.*|contents")
@@ -84,7 +86,7 @@ def dialect_parser() -> MarkdownIt:
 def _dialect(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """The rule."""
     line = _content(state, start)
-    if line[:1] not in "!#$%(+-/:;<=?[\\`{~ie" or not line or state.is_code_block(start):
+    if not line or line[0] not in "!$%(*+-/:;<=?[\\_`{~ie" or state.is_code_block(start):
         return False
     if _ends_of_raw(state, start, line):
         if not silent:
@@ -97,6 +99,10 @@ def _dialect(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return bool(is_known)  # other fences are code
     if _MODULE.match(line) and not state.blkIndent:  # begins a block; it does not end a paragraph
         return not silent and _keep_module(state, start, end)
+    if not silent and _STRONG_LINE.fullmatch(line.rstrip()):  # as a title; it does not end a paragraph
+        _push(state, "inline", start, line)
+        state.line = start + 1
+        return True
     marker = _LINE.fullmatch(line.rstrip()) or _INDENTED.fullmatch(line.rstrip())
     prefix = None if marker else _PREFIXED.match(line)
     if (marker or prefix) and not silent:
@@ -137,12 +143,17 @@ def _ends_of_raw(state: StateBlock, start: int, line: str) -> bool:
     if "ends" not in state.env:  # once for each file, so that openings without an end cost nothing
         lines = enumerate(state.src.split("\n"))
         state.env["ends"] = {_key(end): number for number, text in lines for end in _RAW_ENDS.finditer(text)}
-    key = _key(opening)
-    return state.env["ends"].get(key, -1) > start or _ends_in(line[opening.end() :], key)
+    key, rest = _key(opening), line[opening.end() :]
+    if (closing := _end_in(rest, key)) >= 0:
+        return (
+            not any(map(str.isalpha, rest[closing:])) or rest[closing:].strip()[0] in "({"
+        )  # else it is in a paragraph
+    return bool(state.env["ends"].get(key, -1) > start)
 
 
-def _ends_in(text: str, key: tuple[str, str]) -> bool:
-    return any(_key(end) == key for end in _RAW_ENDS.finditer(text))
+def _end_in(text: str, key: tuple[str, str]) -> int:
+    """Index behind the end of a block that is kept, or -1."""
+    return next((end.end() for end in _RAW_ENDS.finditer(text) if _key(end) == key), -1)
 
 
 def _keep_raw(state: StateBlock, start: int, end: int, line: str) -> None:
@@ -150,10 +161,10 @@ def _keep_raw(state: StateBlock, start: int, end: int, line: str) -> None:
     assert opening
     key = _key(opening)
     following = start + 1
-    if not _ends_in(line[opening.end() :], key):
+    if _end_in(line[opening.end() :], key) < 0:
         while following < end and (state.isEmpty(following) or state.sCount[following] >= state.blkIndent):
             following += 1
-            if _ends_in(_content(state, following - 1), key):
+            if _end_in(_content(state, following - 1), key) >= 0:
                 break
     for number in range(start, following if key[0] == "open" else start + 1):
         _push_attributes(state, number)
@@ -172,12 +183,11 @@ def _read_marker(state: StateBlock, start: int, end: int, marker: re.Match[str])
         _push(state, "inline", start, groups.get(name))
     _push_attributes(state, start)
     state.line = start + 1
-    if "title" not in groups:
-        return
-    following = start + 1
-    while following < end and (state.isEmpty(following) or state.sCount[following] >= state.blkIndent + _INDENT):
-        following += 1
-    _read_body(state, start + 1, following, state.blkIndent + _INDENT)
+    if marker.re is _INDENTED:
+        following, indent = start + 1, state.blkIndent + _INDENT
+        while following < end and (state.isEmpty(following) or state.sCount[following] >= indent):
+            following += 1
+        _read_body(state, start + 1, following, indent)
 
 
 def _read_prefixed(state: StateBlock, start: int, end: int, width: int) -> None:
@@ -195,6 +205,8 @@ def _read_directive(state: StateBlock, start: int, end: int, directive: re.Match
     if _HAS_TITLE.fullmatch(directive["name"]):
         _push(state, "inline", start, directive["argument"])
     body = start + 1
+    if body < end and _content(state, body).rstrip() == "---":  # options in YAML
+        body = next((line + 1 for line in range(body + 1, end) if _content(state, line).rstrip() == "---"), body)
     while body < end and (option := _OPTION.fullmatch(_content(state, body).rstrip())):
         if option["name"] in _READ_OPTIONS:
             _push(state, "inline", body, option["value"])
