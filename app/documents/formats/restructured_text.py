@@ -79,7 +79,7 @@ class RestructuredText(PlainText):
 
         def put(translation: str) -> None:
             self.replace(title.end - len(title.text), title.end, translation)
-            for rule in rules:
+            for rule in rules if len(rules[0].text) >= len(title.text) else ():
                 self.replace(rule.end, rule.end, rule.text[0] * (len(translation) - len(rule.text)))
 
         self.add(Unit(title.text), put)
