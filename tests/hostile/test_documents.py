@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 
 QUICK = {
-    "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts"),
-    "md": ("brackets", "spaces in a paragraph", "escapes"),
+    "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts", "wrapped text"),
+    "rst": ("titles",),
+    "md": ("brackets", "spaces in a paragraph", "escapes", "formulas that do not end", "shortcodes of several lines"),
     "html": ("one tag of many attributes", "a reference with many digits"),
     "srt": ("a tag that does not end", "tags of many names", "lines"),
     "vtt": ("a tag that does not end",),

@@ -1,62 +1,37 @@
-"""Markdown: prose is translated; code, the targets of links, images, HTML, definitions and front matter are kept.
+"""Markdown: prose is translated; code, the targets of links, images, definitions and the signs of dialects are kept.
 
-The library markdown-it finds the blocks. What is inside a paragraph is found here, because the library does not say
-where in the file an inline element is.
+The library markdown-it finds the blocks (:mod:`app.documents.formats.markdown_blocks`), and
+:mod:`app.documents.formats.markdown_inline` reads what is inside a paragraph.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
-from app.documents.formats.document_file import FRONT_MATTER, TextFile
-from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.documents.formats.document_file import FRONT_MATTER, TextFile, Unit
+from app.documents.formats.inline import Fragment, Group, Node
+from app.documents.formats.markdown_blocks import dialect_parser
+from app.documents.formats.markdown_inline import InlineContent
+from app.documents.formats.web_page import html_stretches
 from app.serving.detection import has_letters
 
-# Everything is bounded, so that odd files take no longer than others.
-_DESTINATION = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.){0,500}\)){0,2000}\)|\[[^\[\]]{0,1000}\]"
-_INLINE = re.compile(
-    rf"""
-    (?P<escape>\\[!-/:-@\[-`{{-~])
-    |(?P<kept>(?P<ticks>(?<!`)`+)(?!`).{{1,2000}}?(?<!`)(?P=ticks)(?!`)
-        |<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|<[\w.+-]+@[\w.-]+>
-        |!\[(?:[^\[\]\\]|\\.){{0,1000}}\](?:{_DESTINATION})?
-        |\[\^[^\[\]\s]+\]|\A\[[ xX]\](?=\s))
-    |(?P<tag></?[A-Za-z][^<>]{{0,2000}}>|<!--.{{0,2000}}?-->)
-    |(?P<hard>(?:(?<!\ )\ {{2,}}+|\\)\n)
-    |(?P<opening>\[)
-    |(?P<closing>\](?P<destination>{_DESTINATION})?)
-    |(?P<mark>\*{{1,3}}|_{{1,3}}|~~)
-    """,
-    re.VERBOSE | re.DOTALL,
+_READ_VALUE = re.compile(
+    r"^(?:title|subtitle|description|summary|excerpt|tagline|lead|linkTitle|sidebar_label)[ \t]*[:=][ \t]*"
+    r"(?P<value>\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|[^\s\"'>|&*!{\[#][^\n#]*?)[ \t]*\r?$",
+    re.MULTILINE,
 )
-_SPECIAL = re.compile(r"[\\`\[\]<]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|&(?=#?\w+;)")
+_PLAIN_VALUE = re.compile(r"(?!(?:yes|no|true|false|null|on|off)$)[\w.(/](?:[^\n:#]|:(?=\S))*+", re.IGNORECASE)
+_CONTAINER_LINE = re.compile(r"^([ \t]*:{3}[^\n]*\n?)", re.MULTILINE)
 _BLOCK_START = re.compile(r"(?:[-+>]|#{1,6})(?=\s|$)|(?<=\d)[.)](?=\s|$)")
-_MAX_SHOWN = 100
-_MAX_DEPTH = 50
-
-
-class _Open(NamedTuple):
-    """An inline element that is not closed yet.
-
-    Args:
-        sign: What opened it.
-        inside: What is in it.
-        start: Index of the character behind ``sign``.
-    """
-
-    sign: str
-    inside: list[Node]
-    start: int
 
 
 class Markdown(TextFile):
-    """A Markdown file: CommonMark with tables and front matter.
+    """A Markdown file: CommonMark with tables, front matter and the blocks and signs of dialects.
 
     Args:
         data: The file.
@@ -68,9 +43,13 @@ class Markdown(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         front = FRONT_MATTER.match(self.text)
-        # Blank lines instead of it keep the numbers of lines.
-        body = self.text if front is None else "\n" * front[0].count("\n") + self.text[front.end() :]
+        body = self.text
+        if front:
+            self._add_front_matter(front)
+            # Blank lines instead of it keep the numbers of lines.
+            body = "\n" * front[0].count("\n") + self.text[front.end() :]
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", self.text)
+        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
@@ -78,19 +57,47 @@ class Markdown(TextFile):
         environment = {"references": self._references}
         self._found: dict[int, int] = {}  # for each line, how far it has been read: cells of a table share one
         row, before = 0, ""
-        for token in MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"]).parse(body, environment):
+        for token in dialect_parser().parse(body, environment):
             if token.map is not None:
                 row = token.map[0]
-            if token.type == "inline":
+            if token.type in ("inline", "title"):
                 self._add_inline(token, row, is_cell=before in ("th_open", "td_open"))
+            elif token.type == "html_block" and token.map:
+                self._add_html(token, *token.map)
             before = token.type
+
+    def _add_front_matter(self, front: re.Match[str]) -> None:
+        for match in _READ_VALUE.finditer(front[0]):
+            value, (start, end) = match["value"], match.span("value")
+            quote = value[0] if value[0] in "\"'" else ""
+            text = re.sub(r"\\([\"\\])", r"\1", value[1:-1]) if quote else value
+
+            def put(translation: str, quote: str = quote, start: int = start, end: int = end) -> None:
+                is_plain = not quote and _PLAIN_VALUE.fullmatch(translation)
+                is_single = quote == "'" and "'" not in translation
+                written = f"'{translation}'" if is_single else json.dumps(translation, ensure_ascii=False)
+                self.replace(start, end, translation if is_plain else written)
+
+            self.add(Unit(text), put)
+
+    def _add_html(self, token: Token, first: int, last: int) -> None:
+        """The text of a block of HTML. One in a quotation is kept, and so are comments and expressions of JSX."""
+        start = self._starts[first]
+        source = self.text[start : self._starts[min(last, len(self._lines))]]
+        if token.content.split() != source.split() or token.content.startswith("<!--"):
+            return
+        for part in _CONTAINER_LINE.split(source):
+            for begin, end in html_stretches(part):
+                if "{" not in part[begin:end] and not _CONTAINER_LINE.match(part):
+                    self.add_stretch(start + begin, start + end, "html")
+            start += len(part)
 
     def _add_inline(self, token: Token, first_line: int, is_cell: bool) -> None:
         places = []
-        for number, content in enumerate(token.content.split("\n"), start=first_line):
+        for number, line in enumerate(token.content.split("\n"), start=first_line):
             if number >= len(self._lines):
                 return
-            stripped = content.strip()
+            stripped = line.strip()
             if is_cell:
                 stripped = stripped.replace("|", "\\|")
             column = self._lines[number].find(stripped, self._found.get(number, 0))
@@ -102,107 +109,37 @@ class Markdown(TextFile):
         last = first_line + len(places) - 1
         end = self._starts[last] + self._found[last]
         prefix = self._lines[first_line + 1][: places[1][1]] if len(places) > 1 else ""
-        fragment = Fragment(self._nodes(token.content))
+        content = InlineContent(re.sub(r"\n[ \t]+", "\n", token.content), self._is_defined)
+        fragment = Fragment(content.nodes)
+        starts_block = _without_block_start(token.content) != token.content
 
         def put(translation: str) -> None:
-            text = _written_block(fragment.read(translation), prefix)
+            text = content.write(fragment.read(translation))
+            if not starts_block:
+                text = _without_block_start(text)
+            if token.type == "title":
+                text = text.replace('"', "'")
+            text = re.sub(r"\n *", lambda _: self._line_end + prefix, text)
             self.replace(start, end, text.replace("|", "\\|") if is_cell else text)
 
-        if has_letters(shown_text(self._nodes(token.content))):
+        if _has_words(content.nodes):
             self.add(fragment.unit, put)
-
-    def _nodes(self, content: str) -> list[Node]:
-        """The inline content of a paragraph."""
-        stack = [_Open("", [], 0)]
-        done = 0
-        for found in _INLINE.finditer(content):
-            stack[-1].inside.append(content[done : found.start()].replace("\n", " "))
-            done = found.end()
-            if found["escape"]:
-                stack[-1].inside.append(found[0][1])
-            elif found["kept"]:
-                shown = found[0].strip("`<>").strip() if found[0][0] in "`<" else ""
-                stack[-1].inside.append(Point(found[0], shown if len(shown) <= _MAX_SHOWN else ""))
-            elif found["tag"]:
-                stack[-1].inside.append(Point(found[0]))
-            elif found["hard"]:
-                stack[-1].inside.append(Point("  \n", is_break=True))
-            elif len(stack) > _MAX_DEPTH:
-                stack[-1].inside.append(found[0])
-            elif found["opening"]:
-                stack.append(_Open("[", [], done))
-            elif found["closing"]:
-                self._close_link(stack, found)
-            else:
-                _mark(stack, found)
-        stack[-1].inside.append(content[done:].replace("\n", " "))
-        _revert(stack, 1)
-        return stack[0].inside
-
-    def _close_link(self, stack: list[_Open], found: re.Match[str]) -> None:
-        depth = _index_of(stack, "[")
-        if not depth:
-            stack[-1].inside.append(found[0])
-            return
-        _revert(stack, depth + 1)
-        _, inside, start = stack.pop()
-        label = found.string[start : found.start()]
-        destination = found["destination"] or ""
-        if destination in ("", "[]") and self._is_defined(label):
-            destination = f"[{label}]"  # the text will be another, and no longer name the definition
-        if destination.startswith("(") or (destination and self._is_defined(destination[1:-1])):
-            stack[-1].inside.append(Group(("[", "]" + destination), tuple(inside)))
-        else:
-            stack[-1].inside.extend(["[", *inside, found[0]])
 
     def _is_defined(self, label: str) -> bool:
         return normalizeReference(label) in self._references
 
 
-def _index_of(stack: Sequence[_Open], opening: str) -> int:
-    """The innermost place where something is open, or 0."""
-    return next((index for index in range(len(stack) - 1, 0, -1) if stack[index].sign == opening), 0)
-
-
-def _revert(stack: list[_Open], depth: int) -> None:
-    """Make text of what was opened and is not closed."""
-    for one in stack[depth:]:
-        stack[depth - 1].inside.extend([one.sign, *one.inside])
-    del stack[depth:]
-
-
-def _mark(stack: list[_Open], found: re.Match[str]) -> None:
-    """Open or close emphasis."""
-    mark, text = found[0], found.string
-    before, behind = text[max(0, found.start() - 1) : found.start()], text[found.end() : found.end() + 1]
-    depth = _index_of(stack, mark)
-    is_inside_word = mark[0] == "_" and before.isalnum() and behind.isalnum()
-    if depth and before.strip() and not is_inside_word:
-        _revert(stack, depth + 1)
-        inside = stack.pop().inside
-        stack[-1].inside.append(Group((mark, mark), tuple(inside)))
-    elif behind.strip() and not is_inside_word:
-        stack.append(_Open(mark, [], found.end()))
-    else:
-        stack[-1].inside.append(mark)
-
-
-def _written_block(nodes: Sequence[Node], prefix: str) -> str:
-    """A paragraph; ``prefix`` stands before its lines but the first."""
-    text = _written(nodes)
+def _without_block_start(text: str) -> str:
+    """A paragraph that begins no list, quotation or heading."""
     start = _BLOCK_START.search(text[:5])
     if start and not text[: start.start()].strip("0123456789"):
-        text = f"{text[: start.start()]}\\{text[start.start() :]}"  # it would begin a list, a quotation or a heading
-    return re.sub(r"\n *", lambda _: "\n" + prefix, text)
+        return f"{text[: start.start()]}\\{text[start.start() :]}"
+    return text
 
 
-def _written(nodes: Sequence[Node]) -> str:
-    parts = []
-    for node in nodes:
-        if isinstance(node, str):
-            parts.append(_SPECIAL.sub(r"\\\g<0>", node))
-        elif isinstance(node, Group):
-            parts += [node.source[0], _written(node.children), node.source[1]]
-        else:
-            parts.append(node.source)
-    return "".join(parts)
+def _has_words(nodes: Iterable[Node]) -> bool:
+    """Whether content has text with letters; names in formulas and code are none."""
+    return any(
+        has_letters(node) if isinstance(node, str) else isinstance(node, Group) and _has_words(node.children)
+        for node in nodes
+    )

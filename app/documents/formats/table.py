@@ -52,7 +52,11 @@ FORMATS = {
     row.suffix: row
     for row in (
         DocumentFormat(".txt", "text/plain", "plain_text", "PlainText"),
-        DocumentFormat(".md", "text/markdown", "markdown", "Markdown"),
+        *(
+            DocumentFormat(suffix, "text/markdown", "markdown", "Markdown")
+            for suffix in (".md", ".markdown", ".mdx", ".mkd", ".qmd")
+        ),
+        DocumentFormat(".rst", "text/x-rst", "restructured_text", "RestructuredText"),
         DocumentFormat(".html", "text/html", "web_page", "WebPage"),
         DocumentFormat(".htm", "text/html", "web_page", "WebPage"),
         DocumentFormat(".srt", "application/x-subrip", "subtitles", "SubRip"),

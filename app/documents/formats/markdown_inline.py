@@ -1,0 +1,371 @@
+"""What is inside a paragraph of Markdown, as nodes, and nodes as Markdown.
+
+markdown-it does not say where in the file an inline element is, so it is not used for these.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from app.documents.formats.document_file import unescaped
+from app.documents.formats.inline import Group, Node, Point, shown_text
+
+# Everything is bounded, so that odd files take no longer than others.
+_NAMED = r"""[\w:-]{1,100}=(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'|[^\s{}"'=]{1,300})"""
+_ATTRIBUTES = (
+    rf"\{{:?[ \t]{{0,9}}(?:[#.][\w:.-]{{1,100}}|{_NAMED})"
+    rf"(?:[ \t]{{1,9}}(?:[#.]?[\w:.-]{{1,100}}|{_NAMED})){{0,20}}[ \t]{{0,9}}\}}"
+)
+_DESTINATION = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.){0,500}\)){0,2000}\)|\[[^\[\]]{0,1000}\](?!\()"
+_INLINE = re.compile(
+    rf"""
+    (?P<kept>(?:\{{[\w:.+-]{{1,50}}\}})?(?P<ticks>(?<!`)`+)(?!`).{{1,2000}}?(?<!`)(?P=ticks)(?!`)
+        |<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|<[\w.+-]+@[\w.-]+>
+        |\$\$[^$]{{1,500}}\$\$  # formulas
+        |(?<![\w$\\])\$(?:(?=\d)[^\s$]{{1,100}}|(?![\s\d$])(?:[^$\\]|\\.){{1,300}})(?<!\s)\$(?![\w$])
+        |\\\((?=[^\n\\]{{0,100}}(?:[=^_<>+{{}}]|\\[a-z])|[^\n\\]{{1,2}}\\\))(?:[^\n\\]|\\(?!\))){{1,300}}\\\)
+        |(?<![\w\\:/])\\[A-Za-z]{{2,30}}\*?(?:\[[^\[\]\n]{{0,200}}\]|\{{[^{{}}\n]{{0,300}}\}}){{0,5}}  # LaTeX
+        |!?\[\[[^\[\]|\n]{{1,300}}\]\](?![(\[])|!\[\[[^\[\]\n]{{1,300}}\]\]  # [[page]], ![[file|100]]
+        |\{{\{{(?![<%])(?:[^{{}}]|\{{[^{{}}]{{0,100}}\}}){{0,300}}\}}\}}  # {{{{ value }}}}
+        |(?<!\{{)\+\+[\w+"-]{{1,60}}\+\+(?!\}})|:[\w+-]{{1,60}}:(?=\{{))  # ++ctrl+c++, :icon:{{ .large }}
+    |(?P<hidden>!\[(?:[^\[\]\\]|\\.){{0,1000}}\](?:{_DESTINATION})?
+        |\[\^[^\[\]\s]+\]|\A\[[ xX]\](?=\s)|\[-?@[^\[\]\n]{{1,300}}\]
+        |\{{\{{[<%](?:[^{{}}]|\{{[^{{}}]{{0,100}}\}}){{0,500}}[>%]\}}\}}|\{{%(?:[^%{{]|%(?!\}})|\{{(?!%)){{0,500}}%\}}
+        |\{{/\*.{{0,2000}}?\*/\}}|(?<=\s)\^[A-Za-z0-9-]{{1,60}}\Z)
+    |(?P<attributes>{_ATTRIBUTES})
+    |(?P<spelled>\\[!-/:-@\[-`{{-~]|&(?:\#[0-9]{{1,7}}|\#[xX][0-9a-fA-F]{{1,6}}|[A-Za-z][A-Za-z0-9]{{1,31}});)
+    |(?P<tag></?[A-Za-z][^<>]{{0,2000}}>|<!--.{{0,2000}}?-->)
+    |(?P<hard>(?:(?<!\ )\ {{2,}}+|\\)\n)
+    |\[\[(?P<target>[^\[\]|\n]{{1,300}})\|(?P<label>[^\[\]\n]{{1,300}})\]\]
+    |(?P<opening>\[)
+    |(?P<closing>\](?P<destination>(?:{_DESTINATION})(?:{_ATTRIBUTES})?|{_ATTRIBUTES})?)
+    |(?P<url>https?://(?:[^\s<>()\[\]"'`|*_]|_(?=\w)){{1,2000}})
+    |(?P<mark>\*+|_+|~~|==(?![=\s])|(?<![=\s])==(?!=))
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SPECIAL = re.compile(r"[\\`\[\]<$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|=(?==)|&(?=#?\w+;)|\{(?=[{%:#.\w])")
+_MARKS = "*_~="
+_MAX_SHOWN = 100
+_MAX_DEPTH = 50
+_LONGEST_LABEL = 1000
+
+
+class _Open(NamedTuple):
+    """An inline element that is not closed yet.
+
+    Args:
+        sign: What opened it.
+        inside: What is in it.
+    """
+
+    sign: str
+    inside: list[Node]
+
+
+class _Spelled(str):
+    """A character that is written as an escape or a reference."""
+
+    def __new__(cls, character: str, written: str) -> _Spelled:
+        spelled = super().__new__(cls, character)
+        spelled.written = written
+        return spelled
+
+    written: str
+
+
+class InlineContent:
+    """The content of a paragraph.
+
+    Args:
+        source: Its Markdown.
+        is_defined: Whether a label is that of a link definition.
+    """
+
+    def __init__(self, source: str, is_defined: Callable[[str], bool]) -> None:
+        self._is_defined = is_defined
+        self.nodes = self._read(source)
+        """Its nodes."""
+        texts = list(_texts(self.nodes))
+        self._spellings: dict[str, list[str]] = {text: [] for text in texts if isinstance(text, _Spelled)}
+        for text in texts if self._spellings else ():
+            for character in text:
+                if character in self._spellings:
+                    self._spellings[character].append(text.written if isinstance(text, _Spelled) else character)
+
+    def write(self, nodes: Sequence[Node]) -> str:
+        """Other content with the same elements as Markdown, with as few changed signs as possible.
+
+        A character that the source writes as an escape or a reference is written so again. Others are escaped only if
+        they would be signs. Emphasis that Markdown cannot express is left out.
+
+        Args:
+            nodes: The other content.
+        """
+        tidy = _tidied(nodes)
+        spaced = _without(tidy, lambda group: not any(map(str.isalnum, shown_text(group.children))))
+        for intended in (tidy, _with_stars(tidy), spaced):
+            for is_escaped in (False, True):
+                text = self._written(intended, is_escaped)
+                if _outline(InlineContent(text, self._is_defined).nodes) == _outline(intended):
+                    return text
+        return self._written(_without(tidy, lambda group: True), is_escaped=True)
+
+    def _written(self, nodes: Sequence[Node], is_escaped: bool) -> str:
+        spellings = {character: deque(spelled) for character, spelled in self._spellings.items()}
+
+        def character(match: re.Match[str]) -> str:
+            spelled = spellings.get(match[0])
+            if spelled and (written := spelled.popleft()) != match[0]:
+                return written
+            return f"\\{match[0]}" if is_escaped and _SPECIAL.match(match.string, match.start()) else match[0]
+
+        signs = "".join(map(re.escape, spellings))
+        patterns = [f"[{signs}]"] * bool(signs) + [_SPECIAL.pattern] * is_escaped
+        pattern = re.compile("|".join(patterns)) if patterns else None
+
+        def parts(nodes: Sequence[Node]) -> Iterator[str]:
+            for node in nodes:
+                if isinstance(node, str):
+                    yield pattern.sub(character, node) if pattern else node
+                elif isinstance(node, Group):
+                    inside = "".join(parts(node.children))
+                    yield from (node.source[0], inside)
+                    yield node.source[-1] if node.source[1] == f"][{inside}]" else node.source[1]
+                else:
+                    yield node.source
+
+        return "".join(parts(nodes))
+
+    def _read(self, content: str) -> list[Node]:
+        stack = [_Open("", [])]
+        done = 0
+        matches = list(_INLINE.finditer(content))
+        links = self._links(content, matches)
+        for found in matches:
+            is_adjacent = done == found.start()
+            if not is_adjacent:
+                stack[-1].inside.append(content[done : found.start()].replace("\n", " "))
+            done = found.end()
+            inside = stack[-1].inside
+            if found["kept"]:
+                shown = found[0].strip("`<>").strip() if found[0][0] in "`<" else found[0]
+                inside.append(Point(found[0], shown if len(shown) <= _MAX_SHOWN else ""))
+            elif found["hidden"] or found["tag"]:
+                inside.append(Point(found[0], is_break=found[0].startswith(("<br>", "<br/>", "<br />"))))
+            elif found["attributes"]:
+                _add_attributes(inside, found[0], is_adjacent)
+            elif found["spelled"]:
+                shown = found[0][1] if found[0][0] == "\\" else unescaped(found[0])
+                inside.append(_Spelled(shown, found[0]) if len(shown) == 1 else found[0])
+            elif found["hard"]:
+                inside.append(Point(found[0], is_break=True))
+            elif found["label"]:
+                inside.append(Group((f"[[{found['target']}|", "]]"), (found["label"],)))
+            elif found["closing"] and found.start() in links:
+                _close_link(stack, links[found.start()])
+            elif found["mark"] and len(stack) <= _MAX_DEPTH:
+                _mark(stack, found)
+            elif found["opening"] and found.start() in links:
+                stack.append(_Open("[", []))
+            else:
+                inside.append(found[0])
+        stack[-1].inside.append(content[done:].replace("\n", " "))
+        _revert(stack, 1)
+        return stack[0].inside
+
+    def _links(self, content: str, matches: Sequence[re.Match[str]]) -> dict[int, tuple[str, ...]]:
+        """The ends of links by the indices of their brackets; no link is inside another.
+
+        An end that names no definition has two forms: the second one is for a link whose text stays as it is.
+        """
+        links: dict[int, tuple[str, ...]] = {}
+        openings: list[re.Match[str]] = []
+        for found in matches:
+            if found["opening"]:
+                openings.append(found)
+            elif found["closing"] and openings:
+                opening = openings.pop()
+                label = content[opening.end() : found.start()] if found.start() < opening.end() + _LONGEST_LABEL else ""
+                destination = found["destination"] or ""
+                if label and destination in ("", "[]") and self._is_defined(label):
+                    ends: tuple[str, ...] = f"][{' '.join(label.split())}]", found[0]
+                elif destination[:1] in ("(", "{") or (destination and self._is_defined(destination[1:-1])):
+                    ends = (found[0],)
+                else:
+                    continue
+                links[opening.start()] = links[found.start()] = ends
+                openings.clear()
+        return links
+
+
+def _close_link(stack: list[_Open], ends: tuple[str, ...]) -> None:
+    depth = _index_of(stack, "[")
+    _revert(stack, depth + 1)
+    inside = stack.pop().inside
+    if not inside:  # the page shows the title of what it leads to
+        stack[-1].inside.append(Point(f"[{ends[0]}", ends[0]))
+    else:
+        stack[-1].inside.append(Group(("[", *ends), tuple(inside)))
+
+
+def _texts(nodes: Sequence[Node]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, Group):
+            yield from _texts(node.children)
+
+
+def _add_attributes(inside: list[Node], attributes: str, is_adjacent: bool) -> None:
+    """An attribute list belongs to the element that it touches."""
+    last = inside[-1] if inside and is_adjacent else None
+    if isinstance(last, Point):
+        inside[-1] = Point(last.source + attributes, last.shown, last.is_break)
+    elif isinstance(last, Group):
+        inside[-1] = Group((last.source[0], last.source[1] + attributes), last.children)
+    else:
+        inside.append(Point(attributes))
+
+
+def _index_of(stack: Sequence[_Open], sign: str) -> int:
+    """The innermost index at which an element with a sign is open, or 0. Emphasis does not leave its link."""
+    for index in range(len(stack) - 1, 0, -1):
+        if stack[index].sign[0] == sign:
+            return index
+        if stack[index].sign == "[":
+            return 0
+    return 0
+
+
+def _revert(stack: list[_Open], depth: int) -> None:
+    """Make text of what was opened and is not closed."""
+    for one in stack[depth:]:
+        stack[depth - 1].inside.extend([one.sign, *one.inside])
+    del stack[depth:]
+
+
+def _mark(stack: list[_Open], found: re.Match[str]) -> None:
+    """Open or close emphasis, as the specification of CommonMark says ("left-flanking", "right-flanking")."""
+    run, text = found[0], found.string
+    before, behind = (text[found.start() - 1] if found.start() else " "), text[found.end() : found.end() + 1] or " "
+    opens = not behind.isspace() and (not _is_punctuation(behind) or before.isspace() or _is_punctuation(before))
+    closes = not before.isspace() and (not _is_punctuation(before) or behind.isspace() or _is_punctuation(behind))
+    if run[0] == "_" and opens and closes:
+        opens, closes = _is_punctuation(before), _is_punctuation(behind)
+    if len(run) > 3:
+        opens = closes = False
+    if closes:
+        run = _closed(stack, run)
+    if run and opens:
+        stack.append(_Open(run, []))
+    elif run:
+        stack[-1].inside.append(run)
+
+
+def _closed(stack: list[_Open], run: str) -> str:
+    """Close emphasis with a run of signs; returns those that close nothing."""
+    while run and (depth := _index_of(stack, run[0])):
+        _revert(stack, depth + 1)
+        sign, inside = stack.pop()
+        used = min(2, len(sign), len(run))
+        group = Group((run[:used], run[:used]), tuple(inside))
+        if sign[used:]:
+            stack.append(_Open(sign[used:], [group]))
+        else:
+            stack[-1].inside.append(group)
+        run = run[used:]
+    return run
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+def _is_emphasis(node: Group) -> bool:
+    return node.source[0][0] in _MARKS
+
+
+def _tidied(nodes: Sequence[Node]) -> list[Node]:
+    """Content without elements around nothing, and without spaces at their inner edges."""
+    tidy: list[Node] = []
+    for node in nodes:
+        if not isinstance(node, Group):
+            tidy.append(node)
+            continue
+        inside = _tidied(node.children)
+        if all(isinstance(child, str) and not child.strip() for child in inside):
+            tidy += inside if _is_emphasis(node) else _around_nearest_word(tidy, node)
+            continue
+        first, last = inside[0], inside[-1]
+        if isinstance(first, str):
+            tidy.append(first[: len(first) - len(first.lstrip())])
+            inside[0] = first.lstrip()
+        if isinstance(last, str):
+            inside[-1] = str(inside[-1]).rstrip()
+        tidy.append(Group(node.source, tuple(inside)))
+        if isinstance(last, str):
+            tidy.append(last[len(last.rstrip()) :])
+    return tidy
+
+
+def _around_nearest_word(before: list[Node], link: Group) -> list[Node]:
+    """A link without words, with the last word before it, which is taken from there."""
+    last = before[-1] if before else None
+    if not isinstance(last, str) or not last.strip():
+        return [link]
+    words = last.rstrip()
+    rest, space, word = words.rpartition(" ")
+    before[-1] = rest + space
+    return [Group(link.source, (word,)), last[len(words) :]]
+
+
+def _without(nodes: Sequence[Node], is_dropped: Callable[[Group], bool]) -> list[Node]:
+    """Content without some of its emphasis."""
+    rest: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Group):
+            inside = _without(node.children, is_dropped)
+            is_kept = not (_is_emphasis(node) and is_dropped(node))
+            rest += [Group(node.source, tuple(inside))] if is_kept else inside
+        else:
+            rest.append(node)
+    return rest
+
+
+def _with_stars(nodes: Sequence[Node]) -> list[Node]:
+    """Content with asterisks instead of underscores, which mark no part of a word."""
+    return [
+        Group(
+            tuple(sign.replace("_", "*") for sign in node.source) if _is_emphasis(node) else node.source,
+            tuple(_with_stars(node.children)),
+        )
+        if isinstance(node, Group)
+        else node
+        for node in nodes
+    ]
+
+
+def _outline(nodes: Sequence[Node]) -> list[object]:
+    """Content in a form in which equal content is equal."""
+    outline: list[object] = []
+    texts: list[str] = []
+
+    def add(nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if isinstance(node, str):
+                texts.append(node)
+                continue
+            outline.extend(("".join(texts), node.source[:2] if isinstance(node, Group) else node.source))
+            texts.clear()
+            if isinstance(node, Group):
+                add(node.children)
+                outline.extend(("".join(texts), "end"))
+                texts.clear()
+
+    add(nodes)
+    return [*outline, "".join(texts)]
