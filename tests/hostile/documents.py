@@ -257,6 +257,8 @@ MARKDOWN = {
     "fenced directives": numbered(lambda n: f"{'`' * (n % 90 + 3)}{{note}}\n"),
     "modules": repeated("import a from 'b'\n"),
     "half of a module": repeated("import a \n\n"),
+    "inline tags": repeated("<b>a</i>"),
+    "keys": repeated("<kbd>a"),
     "wiki links": repeated("[[a|b]]"),
     "half of a wiki link": repeated("[[a|"),
     "commands": repeated("\\ab"),

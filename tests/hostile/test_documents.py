@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="n
 
 QUICK = {
     "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts", "wrapped text"),
-    "rst": ("titles",),
+    "rst": ("titles", "rules"),
     "md": ("brackets", "spaces in a paragraph", "escapes", "formulas that do not end", "shortcodes of several lines"),
     "html": ("one tag of many attributes", "a reference with many digits"),
     "srt": ("a tag that does not end", "tags of many names", "lines"),

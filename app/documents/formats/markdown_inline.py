@@ -24,6 +24,7 @@ _DESTINATION = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.){0,500}\)){0,2000}\)|\[[^\[\]
 _INLINE = re.compile(
     rf"""
     (?P<kept>(?:\{{[\w:.+-]{{1,50}}\}})?(?P<ticks>(?<!`)`+)(?!`).{{1,2000}}?(?<!`)(?P=ticks)(?!`)
+        |<(?P<verbatim>kbd|samp|var|code|tt)\b[^<>]{{0,300}}>[^<>]{{0,300}}</(?P=verbatim)>
         |<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|<[\w.+-]+@[\w.-]+>
         |\$\$[^$]{{1,500}}\$\$  # formulas
         |(?<![\w$\\])\$(?:(?=\d)[^\s$]{{1,100}}|(?![\s\d$])(?:[^$\\]|\\.){{1,300}})(?<!\s)\$(?![\w$])
@@ -49,6 +50,9 @@ _INLINE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SPECIAL = re.compile(r"[\\`\[\]<$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|=(?==)|&(?=#?\w+;)|\{(?=[{%:#.\w])")
+_VERBATIM_TAG = re.compile(r"</?(?:kbd|samp|var|code|tt)\b[^<>]*>")
+_TAG_NAME = re.compile(r"</?([A-Za-z][\w.:-]*)")
+_VOID = ("br", "img", "hr", "input", "wbr", "source", "col")
 _MARKS = "*_~="
 _MAX_SHOWN = 100
 _MAX_DEPTH = 50
@@ -153,10 +157,12 @@ class InlineContent:
             done = found.end()
             inside = stack[-1].inside
             if found["kept"]:
-                shown = found[0].strip("`<>").strip() if found[0][0] in "`<" else found[0]
+                shown = _VERBATIM_TAG.sub("", found[0]).strip("`<>").strip() if found[0][0] in "`<" else found[0]
                 inside.append(Point(found[0], shown if len(shown) <= _MAX_SHOWN else ""))
-            elif found["hidden"] or found["tag"]:
-                inside.append(Point(found[0], is_break=found[0].startswith(("<br>", "<br/>", "<br />"))))
+            elif found["hidden"]:
+                inside.append(Point(found[0]))
+            elif found["tag"]:
+                _tag(stack, found[0])
             elif found["attributes"]:
                 _add_attributes(inside, found[0], is_adjacent)
             elif found["spelled"]:
@@ -232,6 +238,28 @@ def _add_attributes(inside: list[Node], attributes: str, is_adjacent: bool) -> N
         inside.append(Point(attributes))
 
 
+def _tag(stack: list[_Open], tag: str) -> None:
+    """A tag of HTML; two that belong together are around what is between them."""
+    name = _TAG_NAME.match(tag)
+    if name and tag[1] == "/":
+        opening = f"<{name[1]}"
+        depth = next((index for index in range(len(stack) - 1, 0, -1) if _name_of(stack[index].sign) == opening), 0)
+        if depth:
+            _revert(stack, depth + 1)
+            sign, inside = stack.pop()
+            stack[-1].inside.append(Group((sign, tag), tuple(inside)) if inside else Point(sign + tag))
+            return
+    elif name and not tag.endswith("/>") and name[1].lower() not in _VOID and len(stack) <= _MAX_DEPTH:
+        stack.append(_Open(tag, []))
+        return
+    stack[-1].inside.append(Point(tag, is_break=bool(name) and _name_of(tag) == "<br"))
+
+
+def _name_of(tag: str) -> str:
+    name = _TAG_NAME.match(tag)
+    return f"<{name[1]}" if name else ""
+
+
 def _index_of(stack: Sequence[_Open], sign: str) -> int:
     """The innermost index at which an element with a sign is open, or 0. Emphasis does not leave its link."""
     for index in range(len(stack) - 1, 0, -1):
@@ -245,7 +273,7 @@ def _index_of(stack: Sequence[_Open], sign: str) -> int:
 def _revert(stack: list[_Open], depth: int) -> None:
     """Make text of what was opened and is not closed."""
     for one in stack[depth:]:
-        stack[depth - 1].inside.extend([one.sign, *one.inside])
+        stack[depth - 1].inside.extend([Point(one.sign) if one.sign[0] == "<" else one.sign, *one.inside])
     del stack[depth:]
 
 

@@ -71,11 +71,10 @@ class RestructuredText(PlainText):
 
     def _add_title(self, lines: list[Line]) -> bool:
         """Add a title; its rules become as long as its translation."""
-        rules = [line for line in lines if _RULE.fullmatch(line.text)]
-        titles = [line for line in lines if line not in rules]
-        if len(titles) != 1 or not rules or len(rules) > 2:
+        rules = [line for line in lines[:3] if _RULE.fullmatch(line.text)]
+        if not rules or len(lines) != len(rules) + 1:
             return False
-        title = titles[0]
+        (title,) = (line for line in lines if line not in rules)
 
         def put(translation: str) -> None:
             self.replace(title.end - len(title.text), title.end, translation)

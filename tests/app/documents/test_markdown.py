@@ -43,6 +43,7 @@ DIALECTS = {
     "options in YAML": "```{«note»}\n---\n«name: a»\n---\nText.\n```\n",
     "icons and keys": "-   :«icon»:{ «.large» } Press ++«ctrl+c»++ now.\n",
     "breaks in cells": "| A<«br»>b |\n|---|\n| one<«br»/>two |\n",
+    "tags": 'Press <«kbd»>«Ctrl»</«kbd»> <«b»>and *wait*</«b»><«a name="x"»></«a»> <«img src="a"»> <«i»>there.\n',
     "included files": 'Text.\n\n<<< @/«a.js{2} [b]»\n--8<-- «"a.md"»\n',
     "a definition": "Apple\n:   A round fruit.\n\n    It grows on trees.\n\nPear\n: Another.\n: And more.\n",
     "shortcodes": '{{< «details» >}}\nInside.\n{{< /«details» >}}\nSee {{< «ref "a.md"» >}} there.\n',
