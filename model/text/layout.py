@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 
 from model.text.spans import LINE_BREAKS, Role
 from model.text.symbols import Span
@@ -105,13 +105,19 @@ def dashes_of_source(source: str, translation: str) -> list[tuple[Span, str]]:
         translation: Its translation, in which models write one dash for another.
     """
     expected = _HYPHENS_BETWEEN_SPACES.findall(source)
-    dashes = list(_HYPHENS_BETWEEN_SPACES.finditer(translation))
+    dashes = [dash.span() for dash in _HYPHENS_BETWEEN_SPACES.finditer(translation)]
+    changes: list[tuple[Span, str]] = []
+    if len(dashes) > len(expected):
+        # The model may write a dash beside a hyphen that was protected.
+        doubles = [second for first, second in pairwise(dashes) if second[0] - first[1] == 1]
+        changes = [((start - 1, end), "") for start, end in doubles]
+        dashes = [dash for dash in dashes if dash not in doubles]
     if len(dashes) != len(expected):
         if len(set(expected)) != 1:
-            return []
+            return sorted(changes)
         expected = expected[:1] * len(dashes)
-    pairs = zip(dashes, expected, strict=True)
-    return [(dash.span(), sign) for dash, sign in pairs if dash[0] != sign]
+    changes += ((dash, sign) for dash, sign in zip(dashes, expected, strict=True) if translation[slice(*dash)] != sign)
+    return sorted(changes)
 
 
 def lost_hyphens(source: str, translation: str) -> list[Span]:

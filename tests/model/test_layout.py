@@ -98,6 +98,7 @@ def test_repeated_punctuation_is_an_ending() -> None:
         ("a - b - c", "a \u2013 b", ["-"]),
         ("a - b -- c", "a \u2013 b", []),
         ("a - b", "a - b", []),
+        ("a -- b", "a \u2013 -- b", ["--", ""]),
         ("well-known", "a \u2013 b", []),
     ],
 )

@@ -8,7 +8,7 @@ from model.text.spans.kind import AFTER_SPACE, Kind
 
 _OPENING = {")": "(", "]": "[", "}": "{"}
 _AFTER_ADDRESS = ".,;:!?…'\"*’”“»«)]}"
-_DOT_IN_WORD = re.compile(r"\w\.\w")
+_DOT_IN_WORD = re.compile(r"\.(?<=\w\.)\w")
 
 # The characters of a URL after its beginning. Full-width punctuation ends it: Chinese has no space there.
 _URL_BODY = r"""[^\s<>"`|\\“”„»«，。、；：！？（）【】《》]"""
@@ -93,7 +93,7 @@ KINDS = (
     Kind(
         "address with a scheme",
         rf"\b(?:{_SCHEMES}):(?!\s){_URL_BODY}+",
-        re.compile(rf"\b(?:{_SCHEMES}):\S"),
+        (":",),
         ("mailto:jane@example.com", "⟦magnet:?xt=urn:btih:abc⟧ is a link", "urn:isbn:0451450523", "tel:+491234"),
         ("data: this", "tel: 123"),
         trim=_without_punctuation,
@@ -140,7 +140,7 @@ KINDS = (
         "IP or MAC address",
         r"(?<![\w:.])(?:(?=[0-9A-Fa-f:]{0,40}::)[0-9A-Fa-f:]{2,39}(?:%\w{1,20})?|[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}"
         r"|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){7})(?![\w:])",
-        re.compile(r"::|[0-9A-Fa-f]:[0-9A-Fa-f]"),
+        (":",),
         ("fe80::1%eth0", "00:1a:2B:3c:4d:5e", "2001:db8::8a2e:370:7334"),
         ("12:30:45", "::before", "a:b"),
         trim=lambda match: match.end() if len(match[0].strip(":")) > 1 else match.start(),

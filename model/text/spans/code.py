@@ -81,7 +81,7 @@ _WORDS_IN_CAPITALS = (
 )
 _DATE_TOKEN = r"(?:[yYJ]{2,4}|M{1,4}|D{1,2}|d{1,4}|T{2}|H{1,2}|h{1,2}|m{1,2}|s{1,2}|S{1,3}|E{1,4}|a|A|Z|z|XXX|tt)"
 _MEDIA_TYPES = "application|text|image|audio|video|font|multipart|model|message"
-_DOT_IN_WORD = re.compile(r"\w\.\w")
+_DOT_IN_WORD = re.compile(r"\.(?<=\w\.)\w")
 
 
 _LITERAL = re.compile(
@@ -131,7 +131,7 @@ KINDS = (
         "command",
         rf"{AFTER_SPACE}(?:sudo )?(?:{_TOOLS}) (?:(?:{_ACTIONS})(?![\w-])|(?={_ARGUMENT}))"
         rf"(?: ?{_ARGUMENT}(?=[\s,.;:!?)]|$)){{0,12}}",
-        re.compile(rf"(?:{_TOOLS}) \S"),
+        ("pip ", "python ", *(f"{tool} " for tool in _TOOLS.replace("?", "").split("|"))),
         (
             "Run ⟦npm install⟧ and then ⟦git push origin main⟧.",
             "⟦docker run -it ubuntu:22.04⟧",
@@ -143,7 +143,7 @@ KINDS = (
     Kind(
         "option",
         rf"{AFTER_SPACE}(?:--[A-Za-z][\w-]*(?:=(?:\"[^\"{LINE_BREAKS}]{{0,100}}\"|[^\s,;]*\w))?|-[A-Za-z](?![\w-]))",
-        ("-",),
+        re.compile(r"-(?<!\w-)[A-Za-z-]"),
         ("Use ⟦--force⟧ or ⟦-v⟧ for", "⟦--output=a.txt⟧,", "⟦--dry-run⟧"),
         ("Haupt- und", "yes -- no", "-5 degrees", "-Hello", "a-b"),
     ),
@@ -152,7 +152,7 @@ KINDS = (
         rf"(?<![\w.$])[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_]\w*)*\(\)(?!\w)"
         rf"|(?<![\w.$])(?:[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)++|[a-z]+[A-Z]\w*|[A-Za-z]+_\w+|[a-z]\w*(?=\([\"']))"
         rf"\([^(){LINE_BREAKS}]{{0,200}}\)",
-        ("(",),
+        re.compile(r"\((?<=[\w$]\()"),
         (
             "function ⟦getUserName()⟧ to",
             "Call ⟦foo.bar(baz)⟧ and",
@@ -170,9 +170,17 @@ KINDS = (
         ("a = b", "a == b", "="),
     ),
     Kind(
+        "combination of keys",
+        r"(?<![\w-])(?:Ctrl|Strg|Control|Alt|AltGr|Shift|Umschalt|Cmd|Command|Option|Win|Super|Meta|Fn)"
+        r"(?: ?\+ ?|-)(?:\w{1,12}\+){0,3}\w{1,12}(?![\w-])",
+        ("+", "Ctrl-", "Strg-", "Cmd-", "Alt-"),
+        ("Use ⟦Ctrl + C⟧ to", "Press ⟦Ctrl+Shift+Esc⟧.", "Alt+F4", "Strg-C"),
+        ("Option and", "Alt - Neu", "Shift work"),
+    ),
+    Kind(
         "identifier with capitals inside",
         r"(?<![\w.@/-])[a-z]+(?:[A-Z][a-z0-9]+)+(?![\w-])",
-        re.compile("[a-z][A-Z][a-z0-9]"),
+        re.compile("[A-Z](?<=[a-z][A-Z])[a-z0-9]"),
         ("The value ⟦userName⟧ is", "getElementById", "iPhone"),
         ("McDonald", "LehrerInnen", "kW, dB, pH", "eMail-Adresse"),
     ),
@@ -194,7 +202,7 @@ KINDS = (
         "code of letters and digits",
         r"(?<![\w.,/@#$%&-])(?:(?:[A-Z]{1,5}|[a-z]{1,3})\d{1,6}[A-Za-z]{0,3}\d{0,4}|[A-Z]{1,10}\d{0,4}(?:-[A-Z0-9]{1,8}){1,5}"
         r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d{0,63}[a-f])(?=[a-f]{0,63}\d)[0-9a-f]{7,64})(?![\w@-]|[./:]\w)",
-        re.compile(r"[A-Za-z]-?\d|\d-?[A-Za-z]"),
+        re.compile(r"[0-9](?:(?<=[A-Za-z].)|(?<=[A-Za-z]-.)|-?[A-Za-z])"),
         (
             "⟦A4⟧, ⟦H1N1⟧, ⟦B12⟧, ⟦COVID-19⟧",
             "Model ⟦XJ-900S⟧ is",
@@ -207,7 +215,7 @@ KINDS = (
     Kind(
         "number with hyphens",
         r"(?<![\w.,-])\d{1,5}(?:-\d{1,7}){3,6}(?:-[\dXx])?(?![\w-])",
-        ("-",),
+        re.compile(r"-(?<=[0-9]-)[0-9]"),
         ("ISBN ⟦978-3-16-148410-0⟧",),
         ("10-12 Uhr", "2024-05-01", "1-2-3"),
     ),
@@ -217,7 +225,7 @@ KINDS = (
         r"{1,7}(?:(?<=mm|ss) [aA])?(?![\w/])"
         r"|(?<![\w/.:-])(?:(?:[dj][-/.][mn][-/.][Yy]|[Yy][-/.][mn][-/.][dj]|[mn]/[dj]/[Yy])"
         r"(?: [HGhg]:i(?::s)?)?|[HGhg]:i(?::s)?)(?![\w/])",
-        re.compile(r"[yYJ]{2}|[MdDTHhms]{2}|[dmnjYHhGg][-/.:][mnidjY]"),
+        re.compile("[-/.:](?<=[yYJMdDTHhmsnjGg].)[yYJMdDTHhmsnij]|yyyy|YYYY|MMM"),
         (
             "Use the format ⟦YYYY-MM-DD⟧.",
             "dd/mm/yyyy",

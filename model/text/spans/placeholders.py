@@ -73,8 +73,8 @@ KINDS = (
     ),
     Kind(
         "expression of a template",
-        rf"\{{!!{_NO_BRACE}{{0,300}}!!\}}|<%(?:(?!%>){_IN_LINE}){{0,500}}%>|<\?(?:php\b|=|xml\b)(?:(?!\?>){_IN_LINE}){{0,500}}\?>"
-        rf"|\[%(?:(?!%\]){_IN_LINE}){{0,300}}%\]|\[\[\$\{{{_NO_BRACE}{{1,200}}\}}\]\]|\[\(\$\{{{_NO_BRACE}{{1,200}}\}}\)\]"
+        rf"\{{!!{_NO_BRACE}{{0,300}}!!\}}|<%(?:(?![%<]%|%>){_IN_LINE}){{0,500}}%>|<\?(?:php\b|=|xml\b)(?:(?!\?>|<\?){_IN_LINE}){{0,500}}\?>"
+        rf"|\[%(?:(?!%\]|\[%){_IN_LINE}){{0,300}}%\]|\[\[\$\{{{_NO_BRACE}{{1,200}}\}}\]\]|\[\(\$\{{{_NO_BRACE}{{1,200}}\}}\)\]"
         rf"|\{{#{_NO_BRACE}{{1,300}}#\}}",
         ("{", "<%", "<?", "[%", "[[$", "[("),
         (
@@ -208,16 +208,18 @@ KINDS = (
         used_by="Mautic, Polymer, MediaWiki, Obsidian",
     ),
     Kind(
-        "label of a wiki link",
-        rf"(\[\[[^\[\]{LINE_BREAKS}]{{1,200}}\|)[^\[\]|{LINE_BREAKS}]{{1,200}}(\]\])",
-        ("[[",),
+        "label of a link",
+        rf"(\[\[[^\[\]{LINE_BREAKS}]{{1,200}}\|)[^\[\]|{LINE_BREAKS}]{{1,200}}(\]\])"
+        rf"|(<[a-z]{{3,10}}:[^<>|\s]{{1,500}}\|)[^<>|{LINE_BREAKS}]{{1,200}}(>)",
+        ("[[", "<"),
         (
             "⟦[[Help:Contents|⟧the help pages⟦]]⟧",
             "⟦[[File:Cat.jpg|thumb|⟧A cat⟦]]⟧",
+            "see ⟦<https://a.example|⟧this link⟦>⟧ now",
         ),
-        ("[[a]]",),
+        ("[[a]]", "<a|b>"),
         parts=True,
-        used_by="MediaWiki, Obsidian",
+        used_by="MediaWiki, Obsidian, Slack",
     ),
     Kind(
         "block of a forum",
@@ -273,7 +275,7 @@ KINDS = (
         r"(?<![\w*|])\*\|[A-Z][\w:]{1,60}\|\*|(?<![^\s(„\"'])\|[A-Za-z]\w{0,60}\|(?![\w|])|(?<![\w~])~[a-z_]\w{1,60}~(?![\w~])"
         r"|(?<![\w_])__\w+?__(?!\w)|(?<!\w)XX\d{1,3}XX(?!\w)|(?<!\S)![a-z_]\w{1,60}(?=[\s.,;:!?]|$)"
         r"|(?<!\w)%PRODUCTNAME\b|(?<!\w)§[0-9a-fk-or](?=[^\W\d]|§)",
-        ("|", "~", "__", "XX", "!", "§", "%P"),
+        ("|", "~", "__", "XX", " !", "§", "%P"),
         (
             "*|FNAME|*",
             "The ⟦|product|⟧ is",

@@ -82,7 +82,9 @@ KINDS = (
     Kind(
         "sign between texts",
         rf"(?<=\S{_NBSP})(?:{_BETWEEN_SPACES}|\u00bb)(?={_NBSP}\S)",
-        re.compile(rf"{_NBSP}(?:{_BETWEEN_SPACES}|\u00bb){_NBSP}"),
+        tuple(
+            "<>=+/|&:\u00bb\u203a\u25b8\u25b6\u25ba\u2022\u00b7\u2023\u21d2\u2248\u2260\u2264\u2265\u2190\u2191\u2192\u2193\u2194"
+        ),
         ("File ⟦>⟧ Open ⟦>⟧ Recent", "Edit ⟦→⟧ Paste", "Go ⟦->⟧ left", "a ⟦+⟧ b ⟦=⟧ c", "Home ⟦»⟧ Products"),
         ("a>b", "« Bonjour » dit-il", "a - b", "Tom & Jerry"),
         role="boundary",
@@ -101,7 +103,7 @@ KINDS = (
     Kind(
         "label before a colon",
         rf"{LINE_START}(?:{_LABELS})(?: \d{{1,3}})?(:)(?=\s)",
-        re.compile("[A-Z]{2}:"),
+        (":",),
         ("WARNING⟦:⟧ Do not touch.", "ACHTUNG⟦:⟧ heiß"),
         ("Note: this", "ANNA: Come"),
         role="boundary",
@@ -111,7 +113,7 @@ KINDS = (
         "speaker",
         rf"{LINE_START}(?:[-–] ?)?(?!(?:{_LABELS}):)[A-ZÄÖÜ][A-ZÄÖÜ.'’-]+"
         rf"(?: (?:\d{{1,3}}|\([A-Z.]{{1,9}}\)))?:(?={SPACE})",
-        re.compile("[A-ZÄÖÜ.)\\d]:"),
+        (":",),
         ("⟦ANNA:⟧ Come here!", "⟦MAN 1:⟧ Stop."),
         ("Anna: Come", "WARNING: Do", "A: yes", "10: ten"),
         role="edge",
@@ -120,7 +122,7 @@ KINDS = (
     Kind(
         "dash of a dialogue",
         rf"{LINE_START}[-\u2013\u2014](?=[^\W\d_]{{2}})",
-        re.compile(rf"{LINE_START}[-\u2013\u2014]"),
+        re.compile(r"[-\u2013\u2014](?<!\w.)[^\W\d_]"),
         ("⟦-⟧Hello.",),
         ("-5 degrees", "a-b"),
         role="edge",
@@ -129,7 +131,7 @@ KINDS = (
     Kind(
         "letter behind a name",
         rf"{LINE_START}[^\W\d_]{{2,30}} ([A-Z]){LINE_END}",
-        re.compile(r" [A-Z](?!\w)"),
+        re.compile(r"[A-Z](?!\w)(?<= .)"),
         ("Type ⟦A⟧", "Halle ⟦B⟧"),
         ("Here I am", "So do I."),
         role="end",
@@ -140,7 +142,7 @@ KINDS = (
         rf"(?i:(?<=\w )(?<!\band )(?<!\bor )(?<!\bals )(?<!\bund )(?<!\bthan ))[B-HJ-NP-Z](?![\w.'\u2019&/-])"
         r"|(?<=[a-z] )A(?=[,;:.!?)]|$| [a-z])(?!\.[A-Z])"
         rf"|(?i:{_BEFORE_NUMERAL})I(?=[,;:.!?)]|$)",
-        re.compile(r" [A-Z](?!\w)"),
+        re.compile(r"[A-Z](?!\w)(?<= .)"),
         ("Point ⟦A⟧ to point ⟦B⟧", "Hall ⟦A⟧, room ⟦I⟧", "Vitamin ⟦C⟧ is"),
         ("Tom and I.", "A cat", "Once Upon A Time", "J. R. Smith", "I am"),
     ),
@@ -173,7 +175,7 @@ KINDS = (
     Kind(
         "smiley",
         r"(?<!\S)(?:>?[:;=8][\u2019'^o-]?(?:[()DPpOo|/\\*$3\]\[]|\){2,5}|\({2,5})|[xX]D+|<3+|\^_*\^|-_+-|[oO]_[oO]|\\o/|¯\\_\(ツ\)_/¯)(?![^\s.,!?])",
-        re.compile(r"[:;=8xX<^_\\-][-'^o\u2019()DPp|/\\*$3_\]\[O]|\\o/|_[oO]"),
+        (":", ";", "=", "8)", "<3", "^", "xD", "XD", "-_", "_o", "_O", "\\o/", "¯"),
         (":-)", ":'(", ";)", "Bis bald ⟦:)⟧", "<3", "xD", "^^", "thanks ⟦:))⟧"),
         ("a note:(one) or (two;)", "I <3you", "12:3"),
         role="edge",
