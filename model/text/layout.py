@@ -24,6 +24,8 @@ _MARKER = re.compile(
 _NUMBER = re.compile(rf"^{_SPACE}*\d{{1,3}}\.{_SPACE}+(?=\S)", re.MULTILINE)
 _ENDING_SIGNS = ".!?…"
 _OTHER_ENDING_SIGNS = "。．！？؟।｡"
+_BRACKETS = {"(": ")", "[": "]"}
+_OPENING = {")": "(", "]": "["}
 _HYPHENS_BETWEEN_SPACES = re.compile(r"(?<=\s)(?:-{1,2}|[\u2013\u2014])(?=\s)")
 _UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
 
@@ -94,6 +96,22 @@ def without_edges(text: str, start: int, end: int, spans: Sequence[Span], roles:
         inside = spans[first][1], spans[last - 1][0]
         if text[inside[0]].isalpha() and not text[inside[1] - 1].isspace():
             return inside
+    return start, end
+
+
+def without_unpaired(text: str, start: int, end: int) -> Span:
+    """A segment without brackets at its ends whose counterpart is in another segment, or nowhere.
+
+    Args:
+        text: The text, with protected spans masked.
+        start: Index of the segment's first character.
+        end: Index after its last character.
+    """
+    while start < end and (closing := _BRACKETS.get(text[start])) and text.find(closing, start, end) < 0:
+        start += 1
+    stop = len(text[start:end].rstrip(_ENDING_SIGNS)) + start
+    while stop > start and (opening := _OPENING.get(text[stop - 1])) and text.find(opening, start, stop) < 0:
+        stop = end = stop - 1
     return start, end
 
 

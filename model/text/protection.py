@@ -43,6 +43,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _INSIDE_SIGNS = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _DIGITS = re.compile(r"\d[\d.,]*")
 _LAST_DIGITS = re.compile(r"\d[\d.,]*$")
+_RANGE_SIGNS = "-\u2013/:.@"
 _JOINERS = "-'\u2019\u2010\u2011"
 
 
@@ -75,7 +76,7 @@ def spans_with_roles(text: str, protect: Protect | Sequence[str] = "auto") -> di
     if protect == "none":
         return {}
     if isinstance(protect, str):
-        return _without_overlaps(default_spans(text))
+        return _with_ranges(_without_overlaps(default_spans(text)), text)
     patterns = compile_patterns(tuple(pattern for pattern in protect if pattern != "auto"))
     candidates: list[tuple[Span, Role]] = []
     for pattern in patterns:
@@ -209,6 +210,20 @@ def _without_overlaps(candidates: Iterable[tuple[Span, Role]]) -> dict[Span, Rol
             spans[start, end] = role
             position = end
     return spans
+
+
+def _with_ranges(spans: dict[Span, Role], text: str) -> dict[Span, Role]:
+    """The same spans; two with nothing but a sign between them are one: ``{min}-{max}``, ``%s:%d``."""
+    result: dict[Span, Role] = {}
+    last: Span | None = None
+    for span, role in spans.items():
+        is_range = last is not None and span[0] - last[1] == 1 and text[last[1]] in _RANGE_SIGNS
+        if last is not None and is_range and role == result[last] == "inside":
+            del result[last]
+            span = last[0], span[1]
+        result[span] = role
+        last = span
+    return result
 
 
 def _matches(pattern: _Pattern, text: str) -> Iterator[Span]:

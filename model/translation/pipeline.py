@@ -22,7 +22,7 @@ from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
-from model.text.layout import after_marker, is_numbered, with_cells_as_lines, without_edges
+from model.text.layout import after_marker, is_numbered, with_cells_as_lines, without_edges, without_unpaired
 from model.text.placeholders import break_spans, mask_spans
 from model.text.protection import merge_spans
 from model.text.segmentation import split_text
@@ -209,6 +209,7 @@ class TextPipeline:
             if keeps_layout:
                 after = after_marker(cells, start, end, numbered=numbered)
                 start = after if after_span(after, spans) == after else start
+                start, end = without_unpaired(plain, start, end)
             if spans:
                 start, end = without_edges(text, start, end, spans, roles)
             sentence = fitting.get((start, end)) or self.reader.read(text, start, end, spans, options, pair)

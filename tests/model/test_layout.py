@@ -13,6 +13,7 @@ from model.text.layout import (
     start_of_ending,
     unusual_spaces,
     with_cells_as_lines,
+    without_unpaired,
 )
 
 
@@ -109,3 +110,21 @@ def test_dashes_are_those_of_the_source(source: str, translation: str, signs: li
 def test_hyphens_are_lost_if_a_translation_has_fewer_dashes() -> None:
     assert lost_hyphens("a - b \u2013 c", "a \u2013 b") == [(2, 3)]
     assert lost_hyphens("a - b", "a \u2014 b") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("(File", "File"),
+        ("Open)", "Open"),
+        ("Open).", "Open"),
+        ("She stayed.)", "She stayed."),
+        ("thanks))", "thanks"),
+        ("(both)", "(both)"),
+        ("a (b) c", "a (b) c"),
+        (")(", ")("),
+    ],
+)
+def test_brackets_without_a_counterpart_stay_outside_of_a_sentence(text: str, inside: str) -> None:
+    start, end = without_unpaired(text, 0, len(text))
+    assert text[start:end] == inside

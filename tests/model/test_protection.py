@@ -129,6 +129,7 @@ def test_ordinary_text_has_no_spans(text: str) -> None:
         ('<a href="https://example.com">', ['<a href="https://example.com">']),
         ("`see {name} at /usr/bin`", ["`see {name} at /usr/bin`"]),
         ("%s%d{a}{b}", ["%s", "%d", "{a}", "{b}"]),
+        ("{min}-{max} or %s:%d, {a} - {b}", ["{min}-{max}", "%s:%d", "{a}", "{b}"]),
         ("%dx%d pixels, %sth", ["%d", "%d", "%s"]),
         ("Version 2 %s of 3 %d, v1.2.3 %s", ["%s", "%d", "v1.2.3", "%s"]),
         (r"Line one\nLine two", [r"\n"]),

@@ -26,7 +26,7 @@ KINDS = (
     Kind(
         "tag",
         rf"</?[A-Za-z][\w:.-]{{0,100}}(?:{SPACE}+[\w:@.-]{{1,100}}=(?:{_VALUE}))*+{SPACE}*+\\?/?>"
-        rf"|</?[A-Za-z]{{1,20}}=[^<>\s]{{1,100}}>|</?\d{{1,3}}{SPACE}?/?>|<!--[^{LINE_BREAKS}<>]{{0,2000}}-->",
+        rf"|</?[A-Za-z]{{1,20}}=[^<>\s]{{1,100}}>|</?\d{{1,3}}{SPACE}?/?>|<v(?:\.\w{{1,20}})?{SPACE}[^<>{LINE_BREAKS}]{{1,60}}>|<\d\d:[\d:.]{{2,12}}>|<!--[^{LINE_BREAKS}<>]{{0,2000}}-->",
         ("<",),
         (
             '<x id="1"/>',
@@ -35,12 +35,14 @@ KINDS = (
             "<!-- note -->",
             "⟦<1>⟧terms⟦</1>⟧ of",
             "⟦<0/>⟧ is",
+            "⟦<v Anna>⟧Hello",
+            "⟦<00:01.500>⟧Hello",
             r"⟦<a href=\"https://example.com\">⟧the rules⟦</a>⟧ first",
             '⟦<div class=""info-box"" id=""p1"">⟧The device⟦</div>⟧',
             "⟦<color=#ff0000>⟧Red⟦</color>⟧ now",
         ),
         ("a < b and c > d, a <b and c> d, x << 2, I <3 you, 1 <2",),
-        used_by="HTML and XML in plain text, i18next, Lingui, Unity; quotes escaped or doubled as in JSON, PHP and CSV",
+        used_by="HTML and XML in plain text, i18next, Lingui, Unity, WebVTT; quotes as in JSON, PHP and CSV",
     ),
     Kind(
         "target of a link",

@@ -25,6 +25,7 @@ _BLADE = (
 _SOUNDS = re.compile(
     "music|musik|laugh(?:s|ter)|lach(?:t|en)|gelächter|applau[su]s?e?|beifall|sigh?s|seufzt|gasps|screams|schreit|inaudible|"
     "unverständlich|silence|stille|noise|lärm|cheers|jubel|whispers|flüstert|sic|[a-z]+ing"
+    "|the|and|not|was|are|has|had|have|they|she|his|her|its|our|their|who|that|this|which|also|der|die|das|und|ist|war|hat|sie|nicht"
 )
 
 
@@ -92,7 +93,7 @@ KINDS = (
     ),
     Kind(
         "placeholder in braces",
-        rf"[$#%]?\{{\{{{_NO_BRACE}{{0,300}}\}}\}}|\{{\{{\{{{_NO_BRACE}{{0,300}}\}}\}}\}}|\{{%{_NO_BRACE}{{0,300}}%\}}"
+        rf"\{{\{{\$\{{{_NO_BRACE}{{1,100}}\}}{_NO_BRACE}{{0,100}}\}}\}}|[$#%]?\{{\{{{_NO_BRACE}{{0,300}}\}}\}}|\{{\{{\{{{_NO_BRACE}{{0,300}}\}}\}}\}}|\{{%{_NO_BRACE}{{0,300}}%\}}"
         rf"|[$#%*~]!?\{{{_NO_BRACE}{{0,300}}\}}|(?<!\w)@\{{{_NO_BRACE}{{0,300}}\}}|\{{{SPACE}?[^\s{{}}]{{0,100}}{SPACE}?\}}"
         rf"|\{{{SPACE}?[\w.$]{{1,60}}{SPACE}?(?:->|\|){_NO_BRACE}{{1,100}}\}}"
         rf"|\{{{SPACE}?(?:[A-Z]{{2,30}}|[\w.]{{1,60}})\({_NO_BRACE}{{0,200}}\}}|\{{['\"]{_NO_BRACE}{{1,200}}\)\}}",
@@ -115,9 +116,10 @@ KINDS = (
             "{', '.join(x)}",
             "{!Contact.Name}",
             "@{/login}",
+            "{{${first_name}}}",
         ),
         ("{see the note below}",),
-        used_by="ICU, i18next, Angular, Vue I18n, Symfony, .NET, Python, Flutter, Fluent, TYPO3, HubSpot, Salesforce",
+        used_by="ICU, i18next, Angular, Vue I18n, Symfony, .NET, Python, Flutter, Fluent, TYPO3, HubSpot, Braze",
     ),
     Kind(
         "message with forms",
@@ -134,6 +136,7 @@ KINDS = (
         rf"|(?<!\d%)(?<!\d\s%)(?:\d{{1,2}}\$)?{_FORMAT_FLAGS}(?:[sd@]|[A-Za-z](?![A-Za-z]))"
         rf"|\d{{1,2}}\${_FORMAT_FLAGS}[A-Za-z@]"
         rf"|\([^\s()]{{1,100}}\){_FORMAT_FLAGS}[A-Za-z]|<\w{{1,60}}>{_FORMAT_FLAGS}[A-Za-z]"
+        rf"|\[\d{{1,2}}\]{_FORMAT_FLAGS}[A-Za-z]|%=[^={LINE_BREAKS}]{{1,200}}=%%"
         r"|(?<!\d%)(?<!\d\s%)[A-Za-z_][\w.-]{0,60}%(?!\w)"
         r"|(?<!\w%)(?<!%%)(?<!\d\s%)[A-Za-z_]\w{2,60}(?![\w%])"
         r"|%[A-Za-z_][\w.]{0,60}%%"
@@ -154,6 +157,8 @@ KINDS = (
             "%<price>.2f",
             "%lld",
             "%L1",
+            "%[1]d",
+            "%%=v(@name)=%%",
             "Hello ⟦%user⟧, see",
             "⟦%d⟧x⟦%d⟧ pixels",
         ),
@@ -193,11 +198,22 @@ KINDS = (
     Kind(
         "name between or after dollar signs",
         r"\$\$\w{1,60}\$\$|(?<![\w$])\$[A-Za-z_]\w{0,60}\$(?!\w{2})|(?<![\w$])\$!?[A-Za-z_]\w*(?:(?:->|::|\.)[A-Za-z_]\w*|\[['\"]?\w{1,60}['\"]?\])*(?:\(\))?"
-        r"|\$\(\^?\w{1,60}\)",
-        ("$",),
-        ("$$1$$", "⟦$USER$⟧, hi", "⟦$days$⟧d ⟦$hours$⟧h left", "$name", "$user->name", "$AAPL", "$(^Name)", "$!x.y"),
+        r"|\$\(\^?\w{1,60}\)|\$\[[^\[\]\r\n]{1,100}\]\$|\\\([A-Za-z_][\w.]{0,100}(?:\(\))?\)",
+        ("$", "\\("),
+        (
+            "$$1$$",
+            "⟦$USER$⟧, hi",
+            "⟦$days$⟧d ⟦$hours$⟧h left",
+            "$name",
+            "$user->name",
+            "$AAPL",
+            "$(^Name)",
+            "$!x.y",
+            "$[FNAME|Friend]$",
+            r"\(name)",
+        ),
         ("$5 and $10", "US$ 5", "£5.99, $100"),
-        used_by="Chrome extensions, PHP, shells, Velocity, Perl, Dart, string.Template, LibreOffice, NSIS",
+        used_by="Chrome extensions, PHP, shells, Velocity, Perl, Dart, string.Template, LibreOffice, NSIS, Zoho, Swift",
     ),
     Kind(
         "name in double brackets",
@@ -246,8 +262,9 @@ KINDS = (
     ),
     Kind(
         "name in brackets",
-        r"(?<![\w\]\[])\[(?:[a-z][a-z0-9]*+(?:[_.:-][\w.:-]{1,60})?|[A-Z][A-Z0-9_]+|[a-z]+[A-Z]\w*|~\w+|\d{1,3}|\.\.\.|…)\](?![(\[:])|\[\d+,(?:\d+|\*)\]:?",
-        ("[",),
+        r"(?<![\w\]\[])\[(?:[a-z][a-z0-9]*+(?:[_.:-][\w.:-]{1,60})?|[A-Z][A-Z0-9_]+|[a-z]+[A-Z]\w*"
+        r"|~\w+|\d{1,3}|\.\.\.|…)\](?![(\[:])|[\[\]]\d{1,9}, ?(?:\d{1,9}|\*|Inf)[\[\]]:?",
+        ("[", "]"),
         (
             "⟦[name]⟧ has sent ⟦[amount]⟧ Euro",
             "[first_name]",
@@ -257,10 +274,11 @@ KINDS = (
             "a ⟦[...]⟧ b",
             "⟦[1,19]⟧ a",
             "⟦[2,*]:⟧There",
+            "⟦]1,Inf]⟧ many",
         ),
         ("[laughs] Come on", "[Name]", "[the name]", "[x] done", "[singing] La", "[text](url)"),
         trim=_bracketed,
-        used_by="WordPress, Drupal tokens, mail programs, Laravel intervals; note references",
+        used_by="WordPress, Drupal tokens, mail programs, intervals of Laravel and Symfony; note references",
     ),
     Kind(
         "end of a tag in brackets",
@@ -272,7 +290,7 @@ KINDS = (
     ),
     Kind(
         "name between other signs",
-        r"(?<![\w*|])\*\|[A-Z][\w:]{1,60}\|\*|(?<![^\s(„\"'])\|[A-Za-z]\w{0,60}\|(?![\w|])|(?<![\w~])~[a-z_]\w{1,60}~(?![\w~])"
+        r"(?<![\w*|])\*\|[A-Z][\w:]{1,60}\|\*|(?<![^\s(„\"'])\|[A-Za-z]\w{0,60}\|(?![\w|])|(?<![\w~])~[A-Za-z_][\w.]{1,60}~(?![\w~])"
         r"|(?<![\w_])__\w+?__(?!\w)|(?<!\w)XX\d{1,3}XX(?!\w)|(?<!\S)![a-z_]\w{1,60}(?=[\s.,;:!?]|$)"
         r"|(?<!\w)%PRODUCTNAME\b|(?<!\w)§[0-9a-fk-or](?=[^\W\d]|§)",
         ("|", "~", "__", "XX", " !", "§", "%P"),

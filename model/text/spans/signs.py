@@ -54,21 +54,44 @@ KINDS = (
     ),
     Kind(
         "escaped character",
-        r"(?:\\(?:[abfv0](?![a-z])|\\|[\"']|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|h(?![a-z])))+",
+        r"(?:\\(?:[abfv0](?![a-z])|\\|[\"']|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|h(?![a-z])|[A-Za-z]{1,3}\[\d{1,4}\]))+",
         ("\\",),
-        (r"\"", r"\u00e4", r"a ⟦\"⟧word⟦\"⟧ b"),
+        (r"\"", r"\u00e4", r"\N[1]", r"a ⟦\"⟧word⟦\"⟧ b"),
         (r"either\or, a \ b",),
-        used_by="C, JavaScript, Java properties, Android",
+        used_by="C, JavaScript, Java properties, Android, RPG Maker",
     ),
     Kind(
         "rule or leader",
-        r"-{3,}(?!>)|={3,}(?!>)|_{3,}|\.{4,}(?=[ \u00a0]*\S)|\u2026{2,}(?=[ \u00a0]*\S)|\u00b7{3,}"
+        r"\|{4,}|-{3,}(?!>)|={3,}(?!>)|_{3,}|\.{4,}(?=[ \u00a0]*\S)|\u2026{2,}(?=[ \u00a0]*\S)|\u00b7{3,}"
         r"|(?:\. ){3,}\.|~{4,}|\*{4,}|\+{4,}|[\u2500-\u257f]{2,}|\u2014{2,}|\u2013{3,}",
-        ("---", "===", "___", "...", "……", "···", ". . .", "~~~~", "****", "++++", "──", "━━", "══", "——", "–––"),
-        ("⟦-----⟧Original Message⟦-----⟧", "Red ⟦........⟧ 5", "Red ⟦_________⟧ 5", "⟦======⟧ Title ⟦======⟧"),
+        (
+            "||||",
+            "---",
+            "===",
+            "___",
+            "...",
+            "……",
+            "···",
+            ". . .",
+            "~~~~",
+            "****",
+            "++++",
+            "──",
+            "━━",
+            "══",
+            "——",
+            "–––",
+        ),
+        (
+            "⟦-----⟧Original Message⟦-----⟧",
+            "Red ⟦........⟧ 5",
+            "Red ⟦_________⟧ 5",
+            "⟦======⟧ Title ⟦======⟧",
+            "one ⟦||||⟧ many",
+        ),
         ("yes -- no", "Wait... what?", "Stop....", "-->"),
         role="boundary",
-        used_by="mail quotations, tables of contents, logs",
+        used_by="mail quotations, tables of contents, logs, Polyglot",
     ),
     Kind(
         "ellipsis",
@@ -102,9 +125,9 @@ KINDS = (
     ),
     Kind(
         "label before a colon",
-        rf"{LINE_START}(?:{_LABELS})(?: \d{{1,3}})?(:)(?=\s)",
+        rf"(?:{LINE_START}|(?<=[.!?] ))(?:{_LABELS})(?: \d{{1,3}})?(:)(?=\s)",
         (":",),
-        ("WARNING⟦:⟧ Do not touch.", "ACHTUNG⟦:⟧ heiß"),
+        ("WARNING⟦:⟧ Do not touch.", "ACHTUNG⟦:⟧ heiß", "It is new. NOTE⟦:⟧ hot"),
         ("Note: this", "ANNA: Come"),
         role="boundary",
         parts=True,
@@ -139,11 +162,11 @@ KINDS = (
     ),
     Kind(
         "letter as a name",
-        rf"(?i:(?<=\w )(?<!\band )(?<!\bor )(?<!\bals )(?<!\bund )(?<!\bthan ))[B-HJ-NP-Z](?![\w.'\u2019&/-])"
-        r"|(?<=[a-z] )A(?=[,;:.!?)]|$| [a-z])(?!\.[A-Z])"
+        rf"(?<=[a-zäöüß] )(?<!\band )(?<!\bor )(?<!\bals )(?<!\bund )(?<!\bthan )[B-HJ-NP-Z](?![\w.'\u2019&/-])"
+        r"|(?<=[a-z] )A(?=[,;:.!?)]|$| [a-z])(?!\.[A-Z])|(?<=[a-z] )[a-z]\)(?!\w)"
         rf"|(?i:{_BEFORE_NUMERAL})I(?=[,;:.!?)]|$)",
-        re.compile(r"[A-Z](?!\w)(?<= .)"),
-        ("Point ⟦A⟧ to point ⟦B⟧", "Hall ⟦A⟧, room ⟦I⟧", "Vitamin ⟦C⟧ is"),
+        re.compile(r"[A-Z](?!\w)(?<= .)|\)(?<= [a-z]\))"),
+        ("Point ⟦A⟧ to point ⟦B⟧", "Hall ⟦A⟧, room ⟦I⟧", "Vitamin ⟦C⟧ is", "See point ⟦a)⟧."),
         ("Tom and I.", "A cat", "Once Upon A Time", "J. R. Smith", "I am"),
     ),
     Kind(
