@@ -76,17 +76,15 @@ def _is_date(first: str, second: str, third: str) -> bool:
     return len(third) == 4 or (len(third) == 2 and (first[0] == "0" or second[0] == "0" or int(first) > 12))
 
 
+# Examples stand side by side.
+# fmt: off
 KINDS = (
     Kind(
         "URL",
         rf"(?<![A-Za-z0-9])(?:[A-Za-z][A-Za-z0-9+.-]{{1,15}}://|www\.){_URL_BODY}+",
         ("://", "www."),
-        (
-            "https://example.com/{id}/edit",
-            "git+ssh://git@example.com/x.git",
-            "(⟦https://example.com/a_(b)⟧)!",
-            "www.example.com",
-        ),
+        ("https://example.com/{id}/edit", "git+ssh://git@example.com/x.git", "(⟦https://example.com/a_(b)⟧)!",
+         "www.example.com"),
         ("a//b", "note: //"),
         trim=_without_punctuation,
     ),
@@ -186,4 +184,5 @@ KINDS = (
         trim=_version,
     ),
 )
+# fmt: on
 """Addresses and paths."""

@@ -111,6 +111,8 @@ def _date_pattern(match: re.Match[str]) -> int:
     return match.start() if has_space or not has_token else match.end()
 
 
+# Examples stand side by side.
+# fmt: off
 KINDS = (
     Kind(
         "object of JSON",
@@ -132,11 +134,8 @@ KINDS = (
         rf"{AFTER_SPACE}(?:sudo )?(?:{_TOOLS}) (?:(?:{_ACTIONS})(?![\w-])|(?={_ARGUMENT}))"
         rf"(?: ?{_ARGUMENT}(?=[\s,.;:!?)]|$)){{0,12}}",
         ("pip ", "python ", *(f"{tool} " for tool in _TOOLS.replace("?", "").split("|"))),
-        (
-            "Run ⟦npm install⟧ and then ⟦git push origin main⟧.",
-            "⟦docker run -it ubuntu:22.04⟧",
-            "⟦pip install -r requirements.txt⟧ first",
-        ),
+        ("Run ⟦npm install⟧ and then ⟦git push origin main⟧.", "⟦docker run -it ubuntu:22.04⟧",
+         "⟦pip install -r requirements.txt⟧ first"),
         ("git is a tool", "node one", "the gem shines", "php and python are"),
         trim=lambda match: match.start() if match[0].endswith(" ") else match.end(),
     ),
@@ -153,13 +152,8 @@ KINDS = (
         rf"|(?<![\w.$])(?:[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)++|[a-z]+[A-Z]\w*|[A-Za-z]+_\w+|[a-z]\w*(?=\([\"']))"
         rf"\([^(){LINE_BREAKS}]{{0,200}}\)",
         re.compile(r"\((?<=[\w$]\()"),
-        (
-            "function ⟦getUserName()⟧ to",
-            "Call ⟦foo.bar(baz)⟧ and",
-            "⟦Array::map(x, y)⟧",
-            "print_r($x)",
-            'print("hello")',
-        ),
+        ("function ⟦getUserName()⟧ to", "Call ⟦foo.bar(baz)⟧ and", "⟦Array::map(x, y)⟧", "print_r($x)",
+         'print("hello")'),
         ("file(s)", "Kund(inn)en", "Lehrer(in)", "(see)", "foo (bar)"),
     ),
     Kind(
@@ -203,12 +197,8 @@ KINDS = (
         r"(?<![\w.,/@#$%&-])(?:(?:[A-Z]{1,5}|[a-z]{1,3})\d{1,6}[A-Za-z]{0,3}\d{0,4}|[A-Z]{1,10}\d{0,4}(?:-[A-Z0-9]{1,8}){1,5}"
         r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d{0,63}[a-f])(?=[a-f]{0,63}\d)[0-9a-f]{7,64})(?![\w@-]|[./:]\w)",
         re.compile(r"[0-9](?:(?<=[A-Za-z].)|(?<=[A-Za-z]-.)|-?[A-Za-z])"),
-        (
-            "⟦A4⟧, ⟦H1N1⟧, ⟦B12⟧, ⟦COVID-19⟧",
-            "Model ⟦XJ-900S⟧ is",
-            "commit ⟦a3f5c9d⟧",
-            "550e8400-e29b-41d4-a716-446655440000",
-        ),
+        ("⟦A4⟧, ⟦H1N1⟧, ⟦B12⟧, ⟦COVID-19⟧", "Model ⟦XJ-900S⟧ is", "commit ⟦a3f5c9d⟧",
+         "550e8400-e29b-41d4-a716-446655440000"),
         ("5kg, 20th, 90s, 10am, 3D", "COVID-19-Pandemie", "U-Bahn", "E-Mail", "12345678", "A4-Papier"),
         trim=lambda match: match.end() if any(map(str.isdigit, match[0])) else match.start(),
     ),
@@ -226,17 +216,8 @@ KINDS = (
         r"|(?<![\w/.:-])(?:(?:[dj][-/.][mn][-/.][Yy]|[Yy][-/.][mn][-/.][dj]|[mn]/[dj]/[Yy])"
         r"(?: [HGhg]:i(?::s)?)?|[HGhg]:i(?::s)?)(?![\w/])",
         re.compile("[-/.:](?<=[yYJMdDTHhmsnjGg].)[yYJMdDTHhmsnij]|yyyy|YYYY|MMM"),
-        (
-            "Use the format ⟦YYYY-MM-DD⟧.",
-            "dd/mm/yyyy",
-            "HH:mm",
-            "DD.MM.YYYY",
-            "d MMM yyyy",
-            "yyyy-MM-dd'T'HH:mm:ss",
-            "Y-m-d",
-            "H:i:s",
-            "TT.MM.JJJJ",
-        ),
+        ("Use the format ⟦YYYY-MM-DD⟧.", "dd/mm/yyyy", "HH:mm", "DD.MM.YYYY", "d MMM yyyy", "yyyy-MM-dd'T'HH:mm:ss",
+         "Y-m-d", "H:i:s", "TT.MM.JJJJ"),
         ("5 mm a day", "20 mm", "km/h", "m/s", "s/he", "z.B.", "and/or"),
         trim=_date_pattern,
         used_by="Moment, Java, .NET, Unicode, PHP, forms for readers",
@@ -255,28 +236,20 @@ KINDS = (
         r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: (?P=block)-[\w-]+)*"
         rf"|nplurals=\d[^{LINE_BREAKS}]{{0,500}}\S)\Z",
         re.compile(r"\A[\w:.-]{2,300}\Z|\A(?P<block>[a-z]{2,20}) (?P=block)-|\Anplurals="),
-        (
-            "home.title",
-            "dark-mode",
-            "fa-home",
-            "en-GB",
-            "EG",
-            "name.common",
-            "btn btn-primary",
-            "user_id",
-            "nplurals=2; plural=(n != 1);",
-        ),
+        ("home.title", "dark-mode", "fa-home", "en-GB", "EG", "name.common", "btn btn-primary", "user_id",
+         "nplurals=2; plural=(n != 1);"),
         ("Save", "YES", "e.g.", "Hello.", "OK then", "E-Mail", "e-mail", "sign-in", "Read-only", "12:30", "rot"),
         used_by="values of JSON, cells of CSV and whole texts",
     ),
 )
+# fmt: on
 """Code and identifiers."""
 
 LITERAL_BLOCK = Kind(
     "line of a literal block",
     "",
     ("::",),
-    ("⟦.. code-block:: python⟧\n\n   ⟦print(1)⟧\n\nThe door", "Example::\n\n  ⟦make it so⟧"),
+    ("⟦.. code-block:: python⟧\n\n   ⟦print(1)⟧\n\nThe door", "Example::\n\n  ⟦put it so⟧"),
     ("a::b", "See:\n  this"),
     role="boundary",
     finder=_literal_blocks,

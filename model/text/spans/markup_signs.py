@@ -22,25 +22,18 @@ _LATEX_WORDS = (
 )
 _CODE_DIRECTIVES = "code-block|code|sourcecode|image|figure|include|literalinclude|math|raw|toctree|highlight"
 
+# Examples stand side by side.
+# fmt: off
 KINDS = (
     Kind(
         "tag",
         rf"</?[A-Za-z][\w:.-]{{0,100}}(?:{SPACE}+[\w:@.-]{{1,100}}=(?:{_VALUE}))*+{SPACE}*+\\?/?>"
         rf"|</?[A-Za-z]{{1,20}}=[^<>\s]{{1,100}}>|</?\d{{1,3}}{SPACE}?/?>|<v(?:\.\w{{1,20}})?{SPACE}[^<>{LINE_BREAKS}]{{1,60}}>|<\d\d:[\d:.]{{2,12}}>|<!--[^{LINE_BREAKS}<>]{{0,2000}}-->",
         ("<",),
-        (
-            '<x id="1"/>',
-            "<a href='x' title=\"y > z\">",
-            "<ns:tag ns:a=1>",
-            "<!-- note -->",
-            "⟦<1>⟧terms⟦</1>⟧ of",
-            "⟦<0/>⟧ is",
-            "⟦<v Anna>⟧Hello",
-            "⟦<00:01.500>⟧Hello",
-            r"⟦<a href=\"https://example.com\">⟧the rules⟦</a>⟧ first",
-            '⟦<div class=""info-box"" id=""p1"">⟧The device⟦</div>⟧',
-            "⟦<color=#ff0000>⟧Red⟦</color>⟧ now",
-        ),
+        ('<x id="1"/>', "<a href='x' title=\"y > z\">", "<ns:tag ns:a=1>", "<!-- note -->", "⟦<1>⟧terms⟦</1>⟧ of",
+         "⟦<0/>⟧ is", "⟦<v Anna>⟧Hello", "⟦<00:01.500>⟧Hello",
+         r"⟦<a href=\"https://example.com\">⟧the rules⟦</a>⟧ first",
+         '⟦<div class=""info-box"" id=""p1"">⟧The device⟦</div>⟧', "⟦<color=#ff0000>⟧Red⟦</color>⟧ now"),
         ("a < b and c > d, a <b and c> d, x << 2, I <3 you, 1 <2",),
         used_by="HTML and XML in plain text, i18next, Lingui, Unity, WebVTT; quotes as in JSON, PHP and CSV",
     ),
@@ -85,14 +78,8 @@ KINDS = (
         rf"|(?<![\w$\\])\$[A-Za-z]\$(?![\w$])"
         rf"|\\\((?:(?!\\\))[^{LINE_BREAKS}]){{1,300}}\\\)|\\\[(?:(?!\\\])[^{LINE_BREAKS}]){{1,300}}\\\]",
         ("$", "\\(", "\\["),
-        (
-            "The formula ⟦$E = mc^2$⟧ is",
-            "Let ⟦$a = b$⟧ and ⟦$c = d$⟧.",
-            "⟦$x$⟧ is",
-            r"\(a^2\)",
-            r"\[x + y\]",
-            "$$x = 1$$",
-        ),
+        ("The formula ⟦$E = mc^2$⟧ is", "Let ⟦$a = b$⟧ and ⟦$c = d$⟧.", "⟦$x$⟧ is", r"\(a^2\)", r"\[x + y\]",
+         "$$x = 1$$"),
         ("$5 and $10", "$5 = 4 € and 6$", "US$ 5 and US$ 6"),
         used_by="LaTeX, Markdown, Jupyter",
     ),
@@ -155,4 +142,5 @@ KINDS = (
         used_by="Docusaurus, VuePress, MkDocs, MyST, GitHub, Obsidian",
     ),
 )
+# fmt: on
 """Tags and signs of markup."""

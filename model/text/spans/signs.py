@@ -42,6 +42,8 @@ def _not_in_quotes(match: re.Match[str]) -> int:
     return start if is_quote else match.end()
 
 
+# Examples stand side by side.
+# fmt: off
 KINDS = (
     Kind(
         "line break written out",
@@ -64,31 +66,10 @@ KINDS = (
         "rule or leader",
         r"\|{4,}|-{3,}(?!>)|={3,}(?!>)|_{3,}|\.{4,}(?=[ \u00a0]*\S)|\u2026{2,}(?=[ \u00a0]*\S)|\u00b7{3,}"
         r"|(?:\. ){3,}\.|~{4,}|\*{4,}|\+{4,}|[\u2500-\u257f]{2,}|\u2014{2,}|\u2013{3,}",
-        (
-            "||||",
-            "---",
-            "===",
-            "___",
-            "...",
-            "……",
-            "···",
-            ". . .",
-            "~~~~",
-            "****",
-            "++++",
-            "──",
-            "━━",
-            "══",
-            "——",
-            "–––",
-        ),
-        (
-            "⟦-----⟧Original Message⟦-----⟧",
-            "Red ⟦........⟧ 5",
-            "Red ⟦_________⟧ 5",
-            "⟦======⟧ Title ⟦======⟧",
-            "one ⟦||||⟧ many",
-        ),
+        ("||||", "---", "===", "___", "...", "……", "···", ". . .", "~~~~", "****", "++++", "──", "━━", "══", "——",
+         "–––"),
+        ("⟦-----⟧Original Message⟦-----⟧", "Red ⟦........⟧ 5", "Red ⟦_________⟧ 5", "⟦======⟧ Title ⟦======⟧",
+         "one ⟦||||⟧ many"),
         ("yes -- no", "Wait... what?", "Stop....", "-->"),
         role="boundary",
         used_by="mail quotations, tables of contents, logs, Polyglot",
@@ -163,7 +144,7 @@ KINDS = (
     Kind(
         "letter as a name",
         rf"(?<=[a-zäöüß] )(?<!\band )(?<!\bor )(?<!\bals )(?<!\bund )(?<!\bthan )[B-HJ-NP-Z](?![\w.'\u2019&/-])"
-        r"|(?<=[a-z] )A(?=[,;:.!?)]|$| [a-z])(?!\.[A-Z])|(?<=[a-z] )[a-z]\)(?!\w)"
+        r"|(?<=[a-z] )A(?=[,;:.!?)]|$| [a-z])(?!\.[A-Z])|(?<=[a-z]{2} )[a-z]\)(?!\w)"
         rf"|(?i:{_BEFORE_NUMERAL})I(?=[,;:.!?)]|$)",
         re.compile(r"[A-Z](?!\w)(?<= .)|\)(?<= [a-z]\))"),
         ("Point ⟦A⟧ to point ⟦B⟧", "Hall ⟦A⟧, room ⟦I⟧", "Vitamin ⟦C⟧ is", "See point ⟦a)⟧."),
@@ -213,4 +194,5 @@ KINDS = (
         used_by="Mastodon, X, Instagram; colours of CSS",
     ),
 )
+# fmt: on
 """Signs, in the order of preference where two kinds match the same characters."""
