@@ -90,13 +90,13 @@ def spans_with_roles(text: str, protect: Protect | Sequence[str] = "auto") -> di
 
 
 def is_code(text: str) -> bool:
-    """Whether a text is one span of a default kind that is no boundary: a key, a code or a URL, but not a word.
+    """Whether a text is one span of a default kind: a key, a code or a URL, but not a word.
 
     Args:
         text: A value of a file, such as a cell of a table.
     """
     value = text.strip()
-    return spans_with_roles(value).get((0, len(value)), "boundary") != "boundary"
+    return (0, len(value)) in spans_with_roles(value)
 
 
 def check_patterns(patterns: Sequence[str]) -> None:

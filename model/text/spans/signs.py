@@ -14,6 +14,11 @@ _EMOJI_UNIT = (
     rf"(?:[{_PICTOGRAPHS}]\ufe0f?|[^\w\s\ufe0f\u200d]\ufe0f)"  # a pictograph, or a symbol in its emoji form
     "[\U0001f3fb-\U0001f3ff]?[\U000e0020-\U000e007f]{0,12}"  # skin tone; tags that spell flags such as Scotland's
 )
+# Faces and gestures stand between clauses; other emoji may stand for a word.
+_FACES = (
+    "\U0001f600-\U0001f644\U0001f64c\U0001f64f"
+    "\U0001f910-\U0001f917\U0001f920-\U0001f92f\U0001f970-\U0001f97a\U0001fae0-\U0001fae8"
+)
 _ICONS = "\u2190-\u21ff\u2300-\u23ff\u2500-\u25ff\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\ue000-\uf8ff"
 _BETWEEN_SPACES = (
     r"-{1,3}>|={1,2}>|<-{1,2}>?|[=!<>]=|&&|::"
@@ -85,11 +90,12 @@ KINDS = (
     ),
     Kind(
         "sign between texts",
-        rf"(?<=\S{_NBSP})(?:{_BETWEEN_SPACES}|\u00bb)(?={_NBSP}\S)",
+        rf"(?<=\S{_NBSP})(?:{_BETWEEN_SPACES}|\u00bb)(?={_NBSP}\S)"
+        r"|(?<=[a-zäöüß])[>\u2192\u203a](?=[A-ZÄÖÜ])",
         tuple(
             "<>=+/|&:\u00bb\u203a\u25b8\u25b6\u25ba\u2022\u00b7\u2023\u21d2\u2248\u2260\u2264\u2265\u2190\u2191\u2192\u2193\u2194"
         ),
-        ("File ⟦>⟧ Open ⟦>⟧ Recent", "Edit ⟦→⟧ Paste", "Go ⟦->⟧ left", "a ⟦+⟧ b ⟦=⟧ c", "Home ⟦»⟧ Products"),
+        ("File ⟦>⟧ Open ⟦>⟧ Recent", "Edit ⟦→⟧ Paste", "Go ⟦->⟧ left", "a ⟦+⟧ b ⟦=⟧ c", "Home ⟦»⟧ Products", "File⟦>⟧Save As"),
         ("a>b", "« Bonjour » dit-il", "a - b", "Tom & Jerry"),
         role="boundary",
         trim=_not_in_quotes,
@@ -151,10 +157,18 @@ KINDS = (
         ("Tom and I.", "A cat", "Once Upon A Time", "J. R. Smith", "I am"),
     ),
     Kind(
+        "face",
+        rf"[{_FACES}][\ufe0f\U0001f3fb-\U0001f3ff]?(?!\u200d)",
+        re.compile(f"[{_FACES}]"),
+        ("😀", "🙏🏽", "thanks ⟦🤗⟧ bye"),
+        ("🍰", "a"),
+        role="boundary",
+    ),
+    Kind(
         "emoji",
         rf"[\U0001f1e6-\U0001f1ff]{{2}}|[0-9#*]\ufe0f?\u20e3|{_EMOJI_UNIT}(?:\u200d{_EMOJI_UNIT})*",
         re.compile(f"[{_PICTOGRAPHS}\U0001f1e6-\U0001f1ff\ufe0f\u20e3]"),
-        ("We have eaten the cake ⟦🍰⟧", "😀", "👍🏽", "👨‍👩‍👧‍👦", "👩🏽‍🚀", "🏳️‍🌈", "🇩🇪", "🏴󠁧󠁢󠁳󠁣󠁴󠁿", "1️⃣", "❤️", "™️"),
+        ("We have eaten the cake ⟦🍰⟧", "👍🏽", "👨‍👩‍👧‍👦", "👩🏽‍🚀", "🏳️‍🌈", "🇩🇪", "🏴󠁧󠁢󠁳󠁣󠁴󠁿", "1️⃣", "❤️", "™️"),
         ("1", "a"),
         role="edge",
     ),
@@ -182,7 +196,7 @@ KINDS = (
         (":", ";", "=", "8)", "<3", "^", "xD", "XD", "-_", "_o", "_O", "\\o/", "¯"),
         (":-)", ":'(", ";)", "Bis bald ⟦:)⟧", "<3", "xD", "^^", "thanks ⟦:))⟧"),
         ("a note:(one) or (two;)", "I <3you", "12:3"),
-        role="edge",
+        role="boundary",
     ),
     Kind(
         "tag of a post",
