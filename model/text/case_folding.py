@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from model.text.spans.signs import LABELS
 from model.text.symbols import Span
 
 _NOUNS_IN_CAPITALS = {"de", "lb"}
@@ -25,11 +26,14 @@ _MIN_CAPITALS = 5
 
 
 def is_in_capitals(text: str) -> bool:
-    """Whether a text has at least five capitals and no lower-case letter except ß, which long had no capital."""
+    """Whether a text has at least five capitals and no lower-case letter except ß, which long had no capital.
+
+    Fewer capitals are enough for a label such as NOTE.
+    """
     # Every sentence is tested; in this order, ordinary text is decided by its first lower-case letter.
     if any(character.islower() and character != "ß" for character in text):
         return False
-    return sum(map(str.isupper, text)) >= _MIN_CAPITALS
+    return sum(map(str.isupper, text)) >= _MIN_CAPITALS or text in LABELS
 
 
 def in_lower_case(text: str) -> str:

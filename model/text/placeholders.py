@@ -151,6 +151,16 @@ def blank_spans(text: str, spans: Sequence[Span]) -> str:
     return _cover(text, spans, lambda length: " " * length)
 
 
+def break_spans(text: str, spans: Sequence[Span]) -> str:
+    """A text of the same length with line breaks in place of each span.
+
+    Args:
+        text: Any text.
+        spans: Spans that divide it, in order.
+    """
+    return _cover(text, spans, lambda length: "\n" * length)
+
+
 def _cover(text: str, spans: Sequence[Span], cover: Callable[[int], str]) -> str:
     if not spans:
         return text

@@ -2,6 +2,7 @@
 
 :func:`find_spans` returns the spans of the default kinds or of the caller's patterns. :func:`unknown_spans` returns
 words with characters that a model does not know. Their spans are in order, do not overlap and contain no line break.
+The kinds are the table in :mod:`model.text.spans`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal, Protocol
 
 from model.errors import InvalidPattern
 from model.text.pieces import encodable
-from model.text.protected_kinds import LINE_BREAKS, default_spans
+from model.text.spans import LINE_BREAKS, Role, default_spans
 from model.text.symbols import Span
 
 Protect = Literal["auto", "none"] | tuple[str, ...]
@@ -42,6 +43,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _INSIDE_SIGNS = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _DIGITS = re.compile(r"\d[\d.,]*")
 _LAST_DIGITS = re.compile(r"\d[\d.,]*$")
+_RANGE_SIGNS = "-\u2013/:.@"
 _JOINERS = "-'\u2019\u2010\u2011"
 
 
@@ -58,19 +60,43 @@ def find_spans(text: str, protect: Protect | Sequence[str] = "auto") -> list[Spa
     Raises:
         InvalidPattern: A pattern is invalid, or there are too many patterns or matches.
     """
+    return list(spans_with_roles(text, protect))
+
+
+def spans_with_roles(text: str, protect: Protect | Sequence[str] = "auto") -> dict[Span, Role]:
+    """The spans of :func:`find_spans`, in order, with their roles; the matches of a caller's patterns are ``inside``.
+
+    Args:
+        text: Any text.
+        protect: As in :func:`find_spans`.
+
+    Raises:
+        InvalidPattern: As in :func:`find_spans`.
+    """
     if protect == "none":
-        return []
+        return {}
     if isinstance(protect, str):
-        return _without_overlaps(default_spans(text))
+        return _with_ranges(_without_overlaps(default_spans(text)), text)
     patterns = compile_patterns(tuple(pattern for pattern in protect if pattern != "auto"))
-    candidates: list[Span] = []
+    candidates: list[tuple[Span, Role]] = []
     for pattern in patterns:
-        candidates += islice(_matches(pattern, text), MAX_MATCHES + 1 - len(candidates))
+        matches = islice(_matches(pattern, text), MAX_MATCHES + 1 - len(candidates))
+        candidates += ((span, "inside") for span in matches)
         if len(candidates) > MAX_MATCHES:
             raise InvalidPattern(pattern.pattern, f"more than {MAX_MATCHES} matches in one text are not allowed")
     if "auto" in protect:
         candidates += default_spans(text)
     return _without_overlaps(candidates)
+
+
+def is_code(text: str) -> bool:
+    """Whether a text is one span of a default kind: a key, a code or a URL, but not a word.
+
+    Args:
+        text: A value of a file, such as a cell of a table.
+    """
+    value = text.strip()
+    return (0, len(value)) in spans_with_roles(value)
 
 
 def check_patterns(patterns: Sequence[str]) -> None:
@@ -175,15 +201,29 @@ def merge_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     return merged
 
 
-def _without_overlaps(candidates: Iterable[Span]) -> list[Span]:
-    """The leftmost of overlapping spans, and the longest of those that begin at the same index."""
-    spans: list[Span] = []
+def _without_overlaps(candidates: Iterable[tuple[Span, Role]]) -> dict[Span, Role]:
+    """The leftmost of overlapping spans, the longest of those that begin at the same index, the first of equal ones."""
+    spans: dict[Span, Role] = {}
     position = 0
-    for start, end in sorted(candidates, key=lambda span: (span[0], -span[1])):
+    for (start, end), role in sorted(candidates, key=lambda candidate: (candidate[0][0], -candidate[0][1])):
         if start >= position:
-            spans.append((start, end))
+            spans[start, end] = role
             position = end
     return spans
+
+
+def _with_ranges(spans: dict[Span, Role], text: str) -> dict[Span, Role]:
+    """The same spans; two with nothing but a sign between them are one: ``{min}-{max}``, ``%s:%d``."""
+    result: dict[Span, Role] = {}
+    last: Span | None = None
+    for span, role in spans.items():
+        is_range = last is not None and span[0] - last[1] == 1 and text[last[1]] in _RANGE_SIGNS
+        if last is not None and is_range and role == result[last] == "inside":
+            del result[last]
+            span = last[0], span[1]
+        result[span] = role
+        last = span
+    return result
 
 
 def _matches(pattern: _Pattern, text: str) -> Iterator[Span]:

@@ -15,14 +15,15 @@ so everything may be called from any thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
-from model.text.layout import after_marker, is_numbered, with_cells_as_lines
-from model.text.placeholders import mask_spans
+from model.text.layout import after_marker, is_numbered, with_cells_as_lines, without_edges, without_unpaired
+from model.text.placeholders import break_spans, mask_spans
 from model.text.protection import merge_spans
 from model.text.segmentation import split_text
 from model.text.symbols import Span, after_span
@@ -125,7 +126,7 @@ class TextPipeline:
         text = text.strip()
         if not text:
             raise EmptySource
-        spans = self.reader.protected_spans(text, options.protect)
+        spans = list(self.reader.protected_spans(text, options.protect))
         segments = split_text(mask_spans(text, spans), plain_code(source), lambda start, end: True)
         if len(segments) > 1:
             raise SeveralSentences(len(segments))
@@ -182,7 +183,8 @@ class TextPipeline:
             kept: Spans that come back unchanged, whatever the options protect.
             has_marks: Whether markup is placed in its translation, by alignment.
         """
-        spans = merge_spans(self.reader.protected_spans(text, options.protect), kept)
+        roles = self.reader.protected_spans(text, options.protect)
+        spans = merge_spans(list(roles), kept)
         fitting: dict[Span, SourceSentence] = {}
 
         def fits(start: int, end: int) -> bool:
@@ -198,16 +200,22 @@ class TextPipeline:
         lines = with_cells_as_lines(plain) if keeps_layout else plain
         # Markers are searched in the original text: the model may not know their signs, which are then protected.
         cells = with_cells_as_lines(text) if keeps_layout else text
+        boundaries = [span for span in spans if roles.get(span) == "boundary"]
+        if boundaries:
+            lines, cells = break_spans(lines, boundaries), break_spans(cells, boundaries)
         numbered = keeps_layout and is_numbered(cells)
         for segment in split_text(lines, plain_code(pair[0]), fits, spans):
-            start = segment.start
+            start, end = segment.start, segment.end
             if keeps_layout:
-                after = after_marker(cells, start, segment.end, numbered=numbered)
+                after = after_marker(cells, start, end, numbered=numbered)
                 start = after if after_span(after, spans) == after else start
-            sentence = fitting.get((start, segment.end))
-            sentence = sentence or self.reader.read(text, start, segment.end, spans, options, pair)
-            # Segments without letters, such as numbers and emoji, are not translated.
-            if any(map(str.isalpha, sentence.plain_text)):
+                start, end = without_unpaired(plain, start, end)
+            if spans:
+                start, end = without_edges(text, start, end, spans, roles)
+            sentence = fitting.get((start, end)) or self.reader.read(text, start, end, spans, options, pair)
+            # Segments without letters, such as numbers and emoji, are not translated, nor are the letters of equations.
+            letters = list(islice(filter(str.isalpha, sentence.plain_text), 2))
+            if len(letters) > 1 or (letters and not (boundaries and letters[0].isascii())):
                 sentences.append(sentence)
         if options.steering:
             sentences = [self._steer(text, sentences, pair[1], options)]

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from model.languages import plain_code
+from model.text.accelerators import find_accelerator
 from model.text.case_folding import begins_sentence, in_lower_case, is_in_capitals
 from model.text.glossary import find_terms
-from model.text.layout import repeated_ending, single_bars, unusual_spaces
+from model.text.layout import lost_hyphens, repeated_ending, single_bars, unusual_spaces
 from model.text.numbers import find_numbers, lost_numbers
 from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, original_spans, without_spans
-from model.text.protection import Protect, find_spans, merge_spans, unknown_spans
+from model.text.protection import Protect, merge_spans, spans_with_roles, unknown_spans
 from model.text.segmentation import Segment
+from model.text.spans import Role
 from model.text.symbols import (
     FORMAL,
     INFORMAL,
@@ -69,6 +71,7 @@ class SourceSentence(Segment):
         spaces: Unusual whitespace inside it, inserted into the translation by alignment.
         ending: Repeated punctuation at its end, with which its translation ends, too; empty if there is none.
         prefix: The given beginning of its translation, if any.
+        accelerator: The sign before the letter of a key, which the model does not read.
     """
 
     text: str
@@ -83,6 +86,7 @@ class SourceSentence(Segment):
     spaces: tuple[Span, ...] = ()
     ending: str = ""
     prefix: TargetPrefix | None = None
+    accelerator: Span | None = None
 
     @property
     def prefix_ids(self) -> tuple[int, ...]:
@@ -169,8 +173,8 @@ class SentenceReader:
             self._num_markers[pair] = len(self.tokenizer.encode("", target, source))
         return self._num_markers[pair]
 
-    def protected_spans(self, text: str, protect: Protect) -> list[Span]:
-        """The spans of a text that come back unchanged.
+    def protected_spans(self, text: str, protect: Protect) -> dict[Span, Role]:
+        """The spans of a text that come back unchanged, in order, with their roles.
 
         Args:
             text: Any text.
@@ -180,14 +184,19 @@ class SentenceReader:
         Raises:
             InvalidPattern: A pattern matches too often.
         """
-        spans = find_spans(text, protect)
+        roles = spans_with_roles(text, protect)
         characters = self.tokenizer.known_characters
         if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
-            return spans
+            return roles
+        spans = list(roles)
         # The model does not read bars between cells.
         bars = [] if protect == "none" else single_bars(mask_spans(text, spans))
+        accelerator = find_accelerator(text) if "auto" in protect else None
         blank = blank_spans(text, merge_spans(spans, bars))
-        return merge_spans(spans, unknown_spans(blank, characters.__contains__))
+        if accelerator:
+            blank = blank_spans(blank, [accelerator])
+        merged = merge_spans(spans, unknown_spans(blank, characters.__contains__))
+        return {span: roles.get(span, "inside") for span in merged}
 
     def read(
         self, text: str, start: int, end: int, spans: Sequence[Span], options: TranslationOptions, pair: tuple[str, str]
@@ -213,9 +222,13 @@ class SentenceReader:
         if options.protect != "none":
             spaces = tuple(space for space in unusual_spaces(part) if not overlaps(space, protected))
             ending = repeated_ending(part)
+        accelerator = find_accelerator(text) if "auto" in options.protect else None
+        accelerator = next(iter(_within([accelerator], start, end)), None) if accelerator else None
+        if accelerator and overlaps(accelerator, protected):
+            accelerator = None
         required_ids = self._required_ids(len(protected))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
-        model_input = self._input(part, in_capitals, protected, len(required_ids), terms)
+        model_input = self._input(part, in_capitals, protected, len(required_ids), terms, accelerator)
         return SourceSentence(
             start,
             end,
@@ -230,10 +243,11 @@ class SentenceReader:
             terms,
             spaces,
             ending,
+            accelerator=accelerator,
         )
 
     def with_numbers(self, sentence: SourceSentence, token_ids: Sequence[int]) -> SourceSentence | None:
-        """A sentence whose lost numbers are protected, if the model's translation lacks any; otherwise None.
+        """A sentence whose lost numbers and hyphens are protected, if its translation lacks any; otherwise None.
 
         Args:
             sentence: The sentence.
@@ -244,12 +258,16 @@ class SentenceReader:
             return None
         occupied = merge_spans(sentence.protected, [term.span for term in sentence.terms])
         numbers = [number for number in find_numbers(sentence.text) if not overlaps(number, occupied)]
-        lost = lost_numbers(sentence.text, numbers, self.tokenizer.decode(token_ids)) if numbers else []
+        answer = self.tokenizer.decode(token_ids)
+        lost = lost_numbers(sentence.text, numbers, answer) if numbers else []
+        lost = sorted([*lost, *(sign for sign in lost_hyphens(sentence.text, answer) if not overlaps(sign, occupied))])
         if not lost:
             return None
         protected = tuple(merge_spans(sentence.protected, lost[:room]))
         required_ids = self._required_ids(len(protected))
-        model_input = self._input(sentence.text, sentence.in_capitals, protected, len(required_ids), sentence.terms)
+        model_input = self._input(
+            sentence.text, sentence.in_capitals, protected, len(required_ids), sentence.terms, sentence.accelerator
+        )
         return replace(
             sentence,
             token_ids=self._encode(model_input, sentence.formality, sentence.pair),
@@ -266,7 +284,12 @@ class SentenceReader:
         """The characters of a sentence that each of its tokens covers."""
         source, target = sentence.pair
         model_input = self._input(
-            sentence.text, sentence.in_capitals, sentence.protected, len(sentence.required_ids), sentence.terms
+            sentence.text,
+            sentence.in_capitals,
+            sentence.protected,
+            len(sentence.required_ids),
+            sentence.terms,
+            sentence.accelerator,
         )
         text = model_input.text
         if self._with_symbols is None or not model_input.replacements:
@@ -290,11 +313,13 @@ class SentenceReader:
         protected: Sequence[Span],
         num_placeholders: int,
         terms: Sequence[SourceTerm],
+        accelerator: Span | None,
     ) -> ModelInput:
         """A sentence with placeholders for its first protected spans and without the others, folded if in capitals."""
         model_input = ModelInput(in_lower_case(text) if in_capitals else text, None)
-        if len(protected) > num_placeholders:
-            model_input = ModelInput(*cut_spans(model_input.text, protected[num_placeholders:]))
+        hidden = sorted([*protected[num_placeholders:], *([accelerator] if accelerator else [])])
+        if hidden:
+            model_input = ModelInput(*cut_spans(model_input.text, hidden))
         if terms and self.capabilities.glossary:
             spans = ((model_input.moved(term.span), term.target) for term in terms)
             replacements = [

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from model.text.accelerators import place_of_accelerator
 from model.text.case_folding import in_capitals, index_to_capitalise, spans_in_capitals
 from model.text.glossary import spans_of_terms
-from model.text.layout import start_of_ending
+from model.text.layout import dashes_of_source, has_hyphens, start_of_ending
 from model.text.placeholders import (
     Place,
     ProtectedSpan,
@@ -64,7 +65,8 @@ class SentenceWriter:
             sentence: The sentence.
             token_ids: The output of the model.
         """
-        if sentence.protected or sentence.spaces or sentence.ending or sentence.prefix:
+        is_plain = not (sentence.protected or sentence.spaces or sentence.ending or sentence.prefix)
+        if not is_plain or sentence.accelerator or has_hyphens(sentence.text):
             return self.write_with_offsets(sentence, token_ids, None, []).text
         answer = self.tokenizer.decode(token_ids)
         if sentence.in_capitals:
@@ -111,7 +113,11 @@ class SentenceWriter:
             first = index_to_capitalise(translation.text, translation.spans)
             if first is not None:
                 translation = replace(translation, text=_with_capital(translation.text, first))
-        return _with_ending(translation, sentence.ending, sentence.prefix)
+        translation = _with_ending(translation, sentence.ending, sentence.prefix)
+        if has_hyphens(sentence.text) and not sentence.prefix:
+            for (start, end), sign in reversed(dashes_of_source(sentence.text, translation.text)):
+                translation = translation.with_replaced(start, end, sign)
+        return _with_accelerator(translation, sentence)
 
     def write_beginning(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
         """The text of the first tokens of a translation, to be compared with that of one more token.
@@ -201,6 +207,15 @@ def _restored(parts: Sequence[Place | TargetText], sentence: SourceSentence, num
 
 def _in_capitals(run: TargetText) -> TargetText:
     return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
+
+
+def _with_accelerator(translation: TargetSentence, sentence: SourceSentence) -> TargetSentence:
+    """A translation with the sign of its accelerator before a letter."""
+    if sentence.accelerator is None:
+        return translation
+    start, end = sentence.accelerator
+    place = place_of_accelerator(sentence.text[end], translation.text, translation.spans)
+    return translation if place is None else translation.with_replaced(place, place, sentence.text[start:end])
 
 
 def _with_ending(translation: TargetSentence, ending: str, prefix: TargetPrefix | None) -> TargetSentence:

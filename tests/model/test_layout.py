@@ -6,11 +6,14 @@ import pytest
 
 from model.text.layout import (
     after_marker,
+    dashes_of_source,
     is_numbered,
+    lost_hyphens,
     repeated_ending,
     start_of_ending,
     unusual_spaces,
     with_cells_as_lines,
+    without_unpaired,
 )
 
 
@@ -86,3 +89,42 @@ def test_repeated_punctuation_is_an_ending() -> None:
     assert repeated_ending("No" + "!" * 30) == "!" * 30
     assert start_of_ending("等等！") == 2
     assert [start_of_ending(text) for text in ("Halt!", "Halt", "So …")] == [4, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "signs"),
+    [
+        ("a - b", "a \u2013 b", ["-"]),
+        ("a - b -- c", "a \u2014 b \u2013 c", ["-", "--"]),
+        ("a - b - c", "a \u2013 b", ["-"]),
+        ("a - b -- c", "a \u2013 b", []),
+        ("a - b", "a - b", []),
+        ("a -- b", "a \u2013 -- b", ["--", ""]),
+        ("well-known", "a \u2013 b", []),
+    ],
+)
+def test_dashes_are_those_of_the_source(source: str, translation: str, signs: list[str]) -> None:
+    assert [sign for _, sign in dashes_of_source(source, translation)] == signs
+
+
+def test_hyphens_are_lost_if_a_translation_has_fewer_dashes() -> None:
+    assert lost_hyphens("a - b \u2013 c", "a \u2013 b") == [(2, 3)]
+    assert lost_hyphens("a - b", "a \u2014 b") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("(File", "File"),
+        ("Open)", "Open"),
+        ("Open).", "Open"),
+        ("She stayed.)", "She stayed."),
+        ("thanks))", "thanks"),
+        ("(both)", "(both)"),
+        ("a (b) c", "a (b) c"),
+        (")(", ")("),
+    ],
+)
+def test_brackets_without_a_counterpart_stay_outside_of_a_sentence(text: str, inside: str) -> None:
+    start, end = without_unpaired(text, 0, len(text))
+    assert text[start:end] == inside

@@ -228,10 +228,10 @@ def test_confidence_is_that_of_a_text_of_several_sentences(translator: Translato
 
 
 def test_uncovered_words_are_those_of_the_document() -> None:
-    document = "<p>One &lt; <b>two</b>.</p><p title='Four'>Three.</p>"
+    document = "<p>One &amp; <b>two</b>.</p><p title='Four'>Three.</p>"
     plan = pipeline().prepare(document, "en", "de", TranslationOptions(format="html", return_confidence=True))
     plan.settle([Hypothesis([ord("x")] * 3, None, "stop") for _ in plan.pending])
-    texts = ["Four", "One < two.", "Three."]
+    texts = ["Four", "One & two.", "Three."]
     evidence = [
         # One token a character, between two markers; the translation makes that of "w" and of "u" less probable.
         Evidence(

@@ -11,135 +11,100 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InvalidPattern
-from model.text.protected_kinds import LINE_BREAKS
 from model.text.protection import (
     MAX_MATCHES,
     MAX_PATTERN_CHARACTERS,
     MAX_PATTERNS,
     Protect,
     find_spans,
+    is_code,
     unknown_spans,
 )
+from model.text.spans import KINDS, LINE_BREAKS, Kind
 from model.text.symbols import Span
+from scripts.protected_kinds import PAGE, page
 
 
 def found(text: str, *patterns: str) -> list[str]:
     return [text[start:end] for start, end in find_spans(text, list(patterns) or "auto")]
 
 
+EXAMPLES = [pytest.param(kind, example, id=f"{kind.name}: {example}") for kind in KINDS for example in kind.examples]
 SPANS = [
-    # URLs and addresses
-    "http://user:secret@example.com:8080/a/b.html?q=1&r=a%20b#part",
-    "https://de.wikipedia.org/wiki/Bank_(Möbel)",
-    "https://example.com/{id}/edit",
-    "git+ssh://git@example.com/x.git",
-    "docs.example.org/guide",
-    "mailto:jane@example.com",
-    "<https://example.com/a>",
-    "jane.doe+news@mail.example.co.uk",
-    # placeholders
-    "{name}",
-    "{}",
-    "{0:.2f}",
-    "{user.name}",
-    "{{ person.name }}",
-    "{{{raw}}}",
-    "{% if x %}",
-    "${user.name ?? 'you'}",
-    "#{name}",
-    "%{count}",
-    "{count, plural, one {# file} other {{n} files}}",
-    "%s",
-    "%d",
-    "%1$s",
-    "%(name)s",
-    "%-5.2f",
-    "%@",
-    "%%",
-    "%USER%",
-    "###T01###",
-    r"\r\n",
-    r"\n\n",
-    r"\"",
-    r"\u00e4",
-    # tags in plain text
-    '<x id="1"/>',
-    '<x id="12">',
-    "<b>",
-    "<a href='x' title=\"y > z\">",
-    "<ns:tag ns:a=1>",
-    "<!-- note -->",
-    # names
-    "@user",
-    "@user@mastodon.social",
-    "@scope/package",
-    "#tag",
-    "#Überschrift",
-    ":smile:",
-    ":man_in_suit:",
-    ":-)",
-    ":'(",
-    # paths
-    "/usr/local/bin",
-    "./run.sh",
-    "../data/x",
-    "~/notes.txt",
-    "$HOME/.config/x",
-    "docs/guide.md",
-    "app/http/",
-    "setup.py",
-    "docker-compose.override.yml",
-    r"C:\Users\me\file.txt",
-    r"\\server\share",
-    # version numbers
-    "v1.2.3",
-    "1.2.3",
-    "2.0.0-rc1",
-    "10.15.7",
-    # code
-    "`x = 1`",
-    "``a ` b``",
-    # emoji
-    "😀",
-    "👍🏽",
-    "👨‍👩‍👧‍👦",
-    "👩🏽‍🚀",
-    "🏳️‍🌈",
-    "🇩🇪",
-    "🏴󠁧󠁢󠁳󠁣󠁴󠁿",
-    "1️⃣",
-    "❤️",
-    "™️",
+    example
+    for kind in KINDS
+    for example in kind.examples
+    if kind.role != "boundary" and not {"⟦", "\n"} & set(example) and not kind.pattern.startswith(r"\A")
 ]
 
 
+def without_marks(example: str) -> tuple[str, list[str]]:
+    """The text of an example, and its spans."""
+    return re.sub("[⟦⟧]", "", example), re.findall("⟦([^⟧]*)⟧", example) or [example]
+
+
+@pytest.mark.parametrize(("kind", "example"), EXAMPLES)
+def test_a_kind_has_the_spans_of_its_examples(kind: Kind, example: str) -> None:
+    text, spans = without_marks(example)
+    assert found(text) == spans
+    assert kind.may_occur(text)
+    own = [text[slice(*span)] for span in kind.find(text)]
+    assert set(own) & set(spans), "another kind has these spans"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_kind_has_examples_and_leaves_what_looks_like_one(kind: Kind) -> None:
+    assert kind.examples and kind.others
+    for text in kind.others:
+        assert not kind.may_occur(text) or not list(kind.find(text)), text
+
+
+def test_names_of_kinds_are_unique() -> None:
+    assert len({kind.name for kind in KINDS}) == len(KINDS)
+
+
+def test_the_documented_table_is_current() -> None:
+    text = PAGE.read_text()
+    assert page(text) == text, "run: python -m scripts.protected_kinds"
+
+
 @pytest.mark.parametrize("span", SPANS)
-def test_a_span_is_found_in_a_sentence_alone_and_on_a_line_of_its_own(span: str) -> None:
+def test_a_span_is_found_in_a_sentence_and_on_a_line_of_its_own(span: str) -> None:
     assert found(f"Bitte {span} lesen") == [span]
-    assert found(span) == [span]
     assert found(f"one\n{span}\r\ntwo") == [span]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        *[(text, True) for text in ("menu.file.open", "firstName", "en-GB", "text/html", "EG", "%s", "😀", " a@b.de ")],
+        *[(text, False) for text in ("Save", "Red house", "", "YES", "{a} {b}", "...", "See a@b.de", "e-mail")],
+    ],
+)
+def test_a_value_without_language_is_code(text: str, code: bool) -> None:
+    assert is_code(text) is code
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "a note:(one) or (two;) :Data :pq",
+        "a note:(one) or (two;)",
         "and/or, he/she, 24/7, km/h, I/O, TCP/IP, w/o, s/he, input/output",
         "5 €/Monat, 20 m²/s, 1/2, 12/10/2024, 3:2, 12:30:45 and 9:5:1",
         "100 % sure, 50% discount, 100 %ige Lösung, 5%, 10 % der Kosten, 50 %ig",
-        "a < b and c > d, a <b and c> d, x << 2, I <3 you, 1 <2",
+        "a <b and c> d, x << 2, 1 <2",
         "1.5, 2.000,50, 1.234.567, 1.234.567,89, 3.14, 24.12.2024, 01.02.24, 2024.02.01, 24.12.23",
         "e.g. this, i.e. that, U.S. law, z.B. hier, d.h. so, J.R.R. Tolkien, Ph.D. thesis, a.m. and p.m.",
-        "#1, No. #42, C# and F#, AT&T, R&D, 5 @ 3 Euro",
+        "#1, No. #42, AT&T, R&D, 5 @ 3 Euro",
         "well-known, state-of-the-art, E-Mail-Adresse, Müller-Lüdenscheidt",
         "Note: this; that: the other. It's 'quoted' and \"quoted\".",
-        "{see the note below} and [brackets] (parentheses)",
+        "{see the note below} and [two brackets] (parentheses)",
         "either\\or, a \\ b",
         "10–12 Uhr, § 5 Abs. 2, 30 °C, £5.99, $100, US$ 5",
-        "Wait... what?! No -- really…",
-        "rot / grün, Kund/innen, // comment, /",
+        "Stop... ?! No -- really…",
+        "Kund/innen, Kolleg:innen, Lehrer(in), // comment, /",
         "ratio 16:9, verse 3:16, a:b:c, ::before",
-        "*important* _emphasis_ ~ 5",
+        "*important* snake_case ~ 5, file(s), iOS, LehrerInnen, Haupt- und Nebensatz",
         "Das ist so.Dann kam er.",
     ],
 )
@@ -164,6 +129,7 @@ def test_ordinary_text_has_no_spans(text: str) -> None:
         ('<a href="https://example.com">', ['<a href="https://example.com">']),
         ("`see {name} at /usr/bin`", ["`see {name} at /usr/bin`"]),
         ("%s%d{a}{b}", ["%s", "%d", "{a}", "{b}"]),
+        ("{min}-{max} or %s:%d, {a} - {b}", ["{min}-{max}", "%s:%d", "{a}", "{b}"]),
         ("%dx%d pixels, %sth", ["%d", "%d", "%s"]),
         ("Version 2 %s of 3 %d, v1.2.3 %s", ["%s", "%d", "v1.2.3", "%s"]),
         (r"Line one\nLine two", [r"\n"]),
@@ -308,6 +274,38 @@ PATHOLOGICAL: dict[str, Callable[[int], str]] = {
     "emoji": lambda size: "\U0001f469\u200d" * (size // 2),
     "flags": lambda size: "\U0001f1e9" * size,
     "comments": lambda size: "<!-- " * (size // 5),
+    "brackets of names": lambda size: "[a" * (size // 2),
+    "links of wikis": lambda size: "[[a|" * (size // 4),
+    "attributes of tags": lambda size: "[a" + " b=c" * (size // 4),
+    "statements": lambda size: "{{#" * (size // 3),
+    "expressions": lambda size: "<% " * (size // 3),
+    "dollars": lambda size: "$a " * (size // 3),
+    "names of variables": lambda size: "$a." * (size // 3),
+    "commands": lambda size: "git add -a " * (size // 11),
+    "arguments": lambda size: "git add " + "a" * size,
+    "calls": lambda size: "a.b(" * (size // 4),
+    "capitals inside": lambda size: "aB" * (size // 2),
+    "assignments": lambda size: "a=" * (size // 2),
+    "signs between": lambda size: "a > » " * (size // 6),
+    "rules": lambda size: "-" * size,
+    "spaced dots": lambda size: ". " * (size // 2),
+    "ellipses": lambda size: "... " * (size // 4),
+    "underscores": lambda size: "_a " * (size // 3),
+    "apostrophes": lambda size: "'' " * (size // 3),
+    "codes": lambda size: "A-1" * (size // 3),
+    "hexadecimal": lambda size: "a1" * (size // 2),
+    "date patterns": lambda size: "dd." * (size // 3),
+    "formulas": lambda size: "$a=" * (size // 3),
+    "commands of LaTeX": lambda size: r"\a{" * (size // 3),
+    "sections": lambda size: "== a\n" * (size // 5),
+    "directives": lambda size: ".. a::\n" * (size // 7),
+    "JSON": lambda size: '{"a":' * (size // 5),
+    "SQL": lambda size: "SELECT a " * (size // 9),
+    "keys": lambda size: "a." * (size // 2),
+    "words of classes": lambda size: "ab ab-" * (size // 6),
+    "labels": lambda size: "AB: " * (size // 4),
+    "references": lambda size: "&a" * (size // 2),
+    "literal blocks": lambda size: "a::\n  b\n" * (size // 8),
     "fences": lambda size: "```\n````\n" * (size // 9),
 }
 

@@ -70,6 +70,70 @@ def test_outputs_replace_their_sentences() -> None:
     assert (translation.num_source_tokens, translation.num_target_tokens) == (8, 10)
 
 
+def with_capitals(text: str, protect: Any = "auto") -> str:
+    """A text in which all that the model reads is in capitals."""
+    plan = pipeline().prepare(text, "en", "de", replace(OPTIONS, protect=protect))
+    plan.settle([answer(bytes(request.source_ids[1:-1]).decode()) for request in plan.pending])
+    return plan.complete().text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We ate the cake 🍰", "WE ATE THE CAKE 🍰"),
+        ("🎉 We won :-)", "🎉 WE WON :-)"),
+        ("Good cake 🍰. Good bread!", "GOOD CAKE 🍰. GOOD BREAD!"),
+        ("It is ready :blobcat: #GoodBread #morning", "IT IS READY :blobcat: #GoodBread #morning"),
+        ("One... two...  three...", "ONE... TWO...  THREE..."),
+        ("One book|Many books", "ONE BOOK|MANY BOOKS"),
+        ("File > Open -> Recent / Shoes »", "FILE > OPEN -> RECENT / SHOES »"),
+        ("Red ........ 5", "RED ........ 5"),
+        ("-----Original Message-----", "-----ORIGINAL MESSAGE-----"),
+        (r"Come in\Nmy friend\nnow", r"COME IN\NMY FRIEND\nNOW"),
+        ("{{#if user}}Hello{{else}}Bye{{/if}}", "{{#if user}}HELLO{{else}}BYE{{/if}}"),
+        ("[quote=anna]The door is open.[/quote]", "[quote=anna]THE DOOR IS OPEN.[/quote]"),
+        ('[gallery ids="1,2"] See it.', '[gallery ids="1,2"] SEE IT.'),
+        ("_The door is open._ <1>Good morning</1>", "_THE DOOR IS OPEN._ <1>GOOD MORNING</1>"),
+        ("a + b = c, key = value", "a + b = C, KEY = VALUE"),
+        ("WARNING: Do not touch.\nANNA: Come!", "WARNING: DO NOT TOUCH.\nANNA: COME!"),
+        (
+            ".. note:: The door\n\n.. code:: python\n\n   make(it)",
+            ".. note:: THE DOOR\n\n.. code:: python\n\n   make(it)",
+        ),
+        ("menu.file.open", "menu.file.open"),
+        ("Type A", "TYPE A"),
+    ],
+)
+def test_what_is_no_language_divides_a_text_or_stays_at_an_edge(text: str, expected: str) -> None:
+    assert with_capitals(text) == expected
+    if text.isascii():
+        assert with_capitals(text, "none") == text.upper()
+
+
+def test_patterns_of_a_caller_leave_the_roles_of_the_default_kinds_out() -> None:
+    assert with_capitals("One book|Many xD", ("q+",)) == "ONE BOOK|MANY XD"
+    assert [sentence.text for sentence in prepare("One|Many xD").sentences] == ["One", "Many"]
+    plan = pipeline().prepare("One|Many xD", "en", "de", replace(OPTIONS, protect=("q+",)))
+    assert [sentence.text for sentence in plan.sentences] == ["One|Many xD"]
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "written", "expected"),
+    [
+        ("E&xit", "Exit", "beenden", "&BEENDEN"),
+        ("E&xit", "Exit", "ein text", "EIN TE&XT"),
+        ("_Open the file", "Open the file", "datei offen", "DATEI _OFFEN"),
+        ("Red - cat -- dog", "Red - cat -- dog", "rot \u2013 katze \u2014 hund", "ROT - KATZE -- HUND"),
+    ],
+)
+def test_accelerators_and_hyphens_come_back(text: str, read: str, written: str, expected: str) -> None:
+    plan = prepare(text)
+    (request,) = plan.pending
+    assert bytes(request.source_ids[1:-1]).decode() == read
+    plan.settle([answer(written)])
+    assert plan.complete().text == expected
+
+
 def test_alternatives_are_attended_only_where_something_is_placed_in_them() -> None:
     ranked = Hypothesis.ranked([answer("eins zwei."), answer("zwei eins.")])
     for text, options, expected in (

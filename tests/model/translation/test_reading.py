@@ -41,7 +41,7 @@ def read(
 ) -> SourceSentence:
     options = TranslationOptions(formality=formality, glossary=tuple(GlossaryTerm(*term) for term in terms))  # type: ignore[arg-type]
     item = reader(capabilities, fold_capitals=fold_capitals)
-    return item.read(text, 0, len(text), item.protected_spans(text, "auto"), options, PAIR)
+    return item.read(text, 0, len(text), list(item.protected_spans(text, "auto")), options, PAIR)
 
 
 def pieces(sentence: SourceSentence) -> str:
@@ -66,8 +66,8 @@ def test_for_a_model_without_placeholders_spans_are_taken_out() -> None:
 
 
 def test_only_models_with_placeholders_protect_what_they_do_not_know_if_nothing_is_to_be_protected() -> None:
-    assert reader(Capabilities()).protected_spans("the 猫 {x}.", "none") == []
-    assert reader().protected_spans("the 猫 {x}.", "none") == [(4, 9)], "braces have no piece here"
+    assert reader(Capabilities()).protected_spans("the 猫 {x}.", "none") == {}
+    assert list(reader().protected_spans("the 猫 {x}.", "none")) == [(4, 9)], "braces have no piece here"
 
 
 def test_spans_beyond_the_number_of_placeholders_are_taken_out() -> None:
@@ -195,9 +195,18 @@ def test_what_a_source_vocabulary_knows_is_translated_although_targets_never_hol
     sources = learn_tokenizer(["abc cab bca"] * 3, 266, ["de"], normalisation="nfc")
     targets = learn_tokenizer(["xyz zyx"] * 3, 265, [], normalisation="nfc")
     apart = VersoTokenizer(sources.model_proto, targets.model_proto)
-    assert SentenceReader(apart, Capabilities(), fold_capitals=False).protected_spans("abc cab", "auto") == []
+    assert SentenceReader(apart, Capabilities(), fold_capitals=False).protected_spans("abc cab", "auto") == {}
 
 
 def test_a_term_in_a_sentence_in_capitals_is_read_in_lower_case() -> None:
     sentence = read("SEE THE OLD DOG", ("dog", "Hund"), fold_capitals=True)
     assert pieces(sentence).replace(" ", "") == "<2de>Seetheold<term>dog<as>Hund</term></s>"
+
+
+def test_a_hyphen_that_a_translation_lacks_is_protected_in_a_second_attempt() -> None:
+    tokenizer = learn_tokenizer([*TEXT, "the red - cat."] * 9, 365, ["de", "en"], reserve_symbols=True)
+    item = SentenceReader(tokenizer, ALL, fold_capitals=False)
+    sentence = item.read("the red - cat.", 0, 14, [], TranslationOptions(), PAIR)
+    again = item.with_numbers(sentence, tokenizer.encode_target("die rote Katze."))
+    assert again is not None and again.protected == ((8, 9),)
+    assert item.with_numbers(sentence, tokenizer.encode_target("die rote - Katze.")) is None

@@ -1,0 +1,50 @@
+"""Accelerators: the sign in the text of a menu that names its key, as in ``&File``, ``E&xit``, ``_Open`` or ``~Edit``.
+
+The model reads the word without the sign, which then stands before a letter of the translation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from model.text.symbols import Span, overlaps
+
+MAX_CHARACTERS = 80
+"""The longest text with an accelerator; a sign in a longer one is one of prose."""
+
+_LETTER = r"[^\W\d_]"
+_BEFORE_WORD = re.compile(rf"(?<![\w&~])[&_~](?={_LETTER}(?![A-Za-z]{{0,30}};))")
+_IN_WORD = re.compile(rf"(?<={_LETTER})&(?=[a-zäöü](?![A-Za-z]{{0,30}};))")
+
+
+def find_accelerator(text: str) -> Span | None:
+    """The sign of a text's accelerator; ``R&D``, ``snake_case`` and texts with several signs have none.
+
+    Args:
+        text: A text, as a catalogue has it.
+    """
+    if len(text) > MAX_CHARACTERS or not ("&" in text or "_" in text or "~" in text):
+        return None
+    match = _BEFORE_WORD.search(text) or _IN_WORD.search(text)
+    return match.span() if match and text.count(match[0]) == 1 else None
+
+
+def place_of_accelerator(letter: str, translation: str, spans: Sequence[Span]) -> int | None:
+    """The index of the letter of a translation that gets the sign.
+
+    It is the same letter as in the source, at the beginning of a word if possible, or else the first letter.
+
+    Args:
+        letter: The letter after the sign in the source.
+        translation: The translation without the sign.
+        spans: Its protected spans.
+    """
+    letters = [
+        index
+        for index, character in enumerate(translation)
+        if character.isalpha() and not overlaps((index, index + 1), spans)
+    ]
+    same = [index for index in letters if translation[index].lower() == letter.lower()]
+    first_of_word = [index for index in same if not translation[index - 1 : index].isalpha()]
+    return next(iter([*first_of_word, *same, *letters]), None)
