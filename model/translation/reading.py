@@ -169,18 +169,19 @@ class SentenceReader:
             self._num_markers[pair] = len(self.tokenizer.encode("", target, source))
         return self._num_markers[pair]
 
-    def protected_spans(self, text: str, protect: Protect) -> list[Span]:
+    def protected_spans(self, text: str, protect: Protect, kept: Sequence[Span] = ()) -> list[Span]:
         """The spans of a text that come back unchanged.
 
         Args:
             text: Any text.
+            kept: Spans that come back unchanged in any case; words beside them do not.
             protect: The spans that the caller protects. Unless it is ``none``, words that the model does not know are
                 protected, too. A model with placeholders writes no single bytes, so for it they always are.
 
         Raises:
             InvalidPattern: A pattern matches too often.
         """
-        spans = find_spans(text, protect)
+        spans = merge_spans(find_spans(text, protect), kept)
         characters = self.tokenizer.known_characters
         if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
             return spans
