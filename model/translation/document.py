@@ -130,7 +130,7 @@ def _place(marked: MarkedText, text: SourceText, written: WrittenText) -> Placed
         for source, target in word_links(written.links, marked.text, written.text, sentences)
         if not overlaps(source, sources) and not overlaps(target, targets)
     ]
-    return place_marks(marked, written.text, [*links, *_span_links(marked, written.spans)], written.nearest)
+    return place_marks(marked, written.text, [*links, *_span_links(marked, written.spans)], written.nearest, targets)
 
 
 def _untranslated(written: WrittenText, source: str) -> WrittenText:

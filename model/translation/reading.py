@@ -181,7 +181,8 @@ class SentenceReader:
         Raises:
             InvalidPattern: A pattern matches too often.
         """
-        spans = merge_spans(find_spans(text, protect), kept)
+        spans = find_spans(text, protect)
+        spans = merge_spans(spans, kept) if kept else spans
         characters = self.tokenizer.known_characters
         if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
             return spans

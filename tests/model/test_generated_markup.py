@@ -106,6 +106,8 @@ def test_any_html_has_every_tag_once_under_any_alignment(document: str, rng: ran
 def test_well_formed_html_has_the_same_elements_in_the_same_elements(document: str, rng: random.Random) -> None:
     marked_up = MarkedUp(document, "html")
     rendered = marked_up.render([translated(marked, rng) for marked in marked_up.texts])
+    if any(marked.protected for marked in marked_up.texts):
+        return  # an element without letters may move into another one
     # Line breaks belong to lines, and lines move: an element that holds nothing else may lose them.
     assert _without_breaks(parents(rendered)) == _without_breaks(parents(document))
 

@@ -35,13 +35,15 @@ def place_breaks(marked: MarkedText, translation: str, links: WordLinks, proper:
     edges = [0, *(bisect_left(starts, end) for end in ends), len(starts)]
     is_line_by_line = len(ends) == lines[-1]
     spans: dict[int, Span] = {}
+    first = 0
     for line, group in groupby(breaks, lambda mark: lines[mark[1]]):
         *inside, last = group
         if marked.text[last[1] : marked.marks[last[0]].end] != "\n":
             inside.append(last)
         elif is_line_by_line:
             spans[last[0]] = ends[line], ends[line] + 1
-        first, end = edges[line : line + 2] if is_line_by_line else (0, len(starts))
+        begin, end = edges[line : line + 2] if is_line_by_line else (0, len(starts))
+        first = max(first, begin)
         for num_left, (index, position) in zip(range(len(inside), 0, -1), inside, strict=True):
             word = _best_word(translation, position, first, (proper, bisect_left(proper, end) - num_left), links)
             if word >= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -341,10 +342,16 @@ def _end_of_element(pieces: Sequence[_Piece], start: int) -> int:
     return len(pieces)
 
 
+def _with_code(source: str, text: str) -> str:
+    """The value of an attribute with its template code; empty if this cannot be written in another value."""
+    value = html.unescape(source[1:-1] if source[:1] in ("'", '"') else source)
+    return value if len(value) == len(text) and "<" not in value else ""
+
+
 def _translated_attributes(source: str, token: Token) -> Iterator[Attribute]:
     attributes = _values(token)
     names = translated_names(token.tag or "", attributes)
-    values = {name: attributes[name] for name in names if not has_code(attributes[name])}
+    values = {name: attributes[name] for name in names}
     if not any(character.isalpha() for value in values.values() for character in value):
         return
     name_end = _TAG_NAME.match(source)
@@ -355,5 +362,7 @@ def _translated_attributes(source: str, token: Token) -> Iterator[Attribute]:
             return
         position = match.end()
         text = values.pop(match["name"].lower(), "")  # the first of equal names counts
+        if has_code(text):
+            text = _with_code(match["value"] or "", text)
         if match["value"] and not _CONTROL.search(text) and any(character.isalpha() for character in text):
             yield Attribute(*match.span("value"), text)

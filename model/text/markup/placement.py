@@ -18,8 +18,8 @@ from itertools import accumulate, chain
 from model.text.markup.breaks import place_breaks
 from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText, element_without_words, unchanged
 from model.text.markup.positions import Positions, Region, needed_words
-from model.text.markup.word_links import REACH, Pieces, WordLinks, words
-from model.text.symbols import Span
+from model.text.markup.word_links import REACH, Pieces, WordLinks, pattern_of, words
+from model.text.symbols import Span, overlaps
 
 _MAX_DEPTH = 30
 _CONTENT_WEIGHT = 1000
@@ -32,6 +32,7 @@ def place_marks(
     translation: str,
     links: Sequence[tuple[Span, Span]],
     nearest: Sequence[tuple[Span, Span]] = (),
+    kept: Sequence[Span] = (),
 ) -> PlacedText:
     """Find the positions of a text's marks in its translation.
 
@@ -40,6 +41,7 @@ def place_marks(
         translation: Its translation, with the protected spans of the text.
         links: Spans of the text and of the translation that belong together: words, parts of words, or protected spans.
         nearest: For parts of the text without a link, the most probable words of the translation.
+        kept: Spans of the translation that are protected, in order: no element without words gets one.
 
     Returns:
         The translation with a span for each mark, which :meth:`MarkedUp.render` accepts. If an element would be left
@@ -47,7 +49,7 @@ def place_marks(
     """
     if not marked.marks:
         return PlacedText(translation)
-    placed = _Placement(marked, translation, links, nearest).placed()
+    placed = _Placement(marked, translation, links, nearest, kept).placed()
     return placed if element_without_words(marked, placed) < 0 else unchanged(marked)
 
 
@@ -58,6 +60,7 @@ class _Placement:
         translation: str,
         links: Sequence[tuple[Span, Span]],
         nearest: Sequence[tuple[Span, Span]],
+        kept: Sequence[Span],
     ) -> None:
         self._marked = marked
         self._text = translation
@@ -83,6 +86,8 @@ class _Placement:
         self._proper = [
             word for word, span in enumerate(target_words) if word not in self._contents and self._has_word(*span)
         ]
+        self._kept = {word for word in self._proper if overlaps(target_words[word], kept)}
+        self._free = [word for word in self._proper if word not in self._kept]
         self._weights = [0]  # of the aligned words before each word
         for word in range(len(self._links.target)):
             self._weights.append(self._weights[-1] + self._weight(word))
@@ -113,7 +118,7 @@ class _Placement:
             if mark.kind is not MarkKind.CONTENT:
                 continue
             text = self._marked.text[mark.start : mark.end]
-            pattern = _pattern_of(self._marked.text, *mark.span)
+            pattern = pattern_of(self._marked.text, *mark.span)
             search = searches.setdefault(pattern, re.finditer(pattern, self._text))
             occurrences = (match.span() for match in search)
             for span in chain(linked.get(mark.span, ()), occurrences):
@@ -205,7 +210,8 @@ class _Placement:
             nearest = {self._links.nearest_to.get(word, -1) for word in self._links.source_in(*marks[index].span)}
             for word in sorted(nearest):
                 other = owner.get(word, -1)
-                if region.first <= word < region.last and self._is_proper(word) and (other < 0 or proper[other] > 1):
+                is_free = region.first <= word < region.last and self._is_proper(word) and word not in self._kept
+                if is_free and (other < 0 or proper[other] > 1):
                     if other >= 0:
                         own[other].remove(word)
                         proper[other] -= 1
@@ -231,7 +237,7 @@ class _Placement:
         if piece is None:
             return None
         needed = self._num_needed[index] if index in self._marked.with_words else 0
-        first, last = piece
+        first, last = self._same_words(index, *piece)
         while self._num_proper(first, last) < needed:
             if last < region.last and pieces.is_free(last, last + 1):
                 last += 1
@@ -241,6 +247,16 @@ class _Placement:
                 break
         pieces.reserve(first, last)
         return self._region_of(first, last, region)
+
+    def _same_words(self, index: int, first: int, last: int) -> tuple[int, int]:
+        """The words of an element's text in a piece, if the piece has them as they are; otherwise the piece."""
+        text = self._marked.text[slice(*self._marked.marks[index].span)].strip()
+        begin = self._text.find(text, self._target_starts[first], self._links.target[last - 1][1])
+        if not text or begin < 0:
+            return first, last
+        start, end = (bisect_left(self._target_starts, position) for position in (begin, begin + len(text)))
+        whole = (self._target_starts[start], self._links.target[end - 1][1]) if start < end else None
+        return (start, end) if whole == (begin, begin + len(text)) else (first, last)
 
     def _nearest_piece(
         self,
@@ -258,10 +274,10 @@ class _Placement:
         after = (regions[near] for near in elements[number + 1 : number + 1 + REACH] if near in regions)
         first = next((near.last for near in before if near.last), region.first)
         last = next((near.first for near in after if near.last), region.last)
-        limits = bisect_left(self._proper, first), bisect_left(self._proper, last)
-        near = bisect_left(self._proper, self._word_at(index, parent, region))
+        limits = bisect_left(self._free, first), bisect_left(self._free, last)
+        near = bisect_left(self._free, self._word_at(index, parent, region))
         for heaviest in (0, _WORD_WEIGHT) if needed else (0,):
-            word = pieces.nearest(self._proper, limits, near, heaviest)
+            word = pieces.nearest(self._free, limits, near, heaviest)
             if word is not None:
                 return self._piece(index, [word], region, pieces)
         return None
@@ -287,10 +303,12 @@ class _Placement:
         Nothing changes if the region has too few words.
         """
         elements = [index for index in elements if index in self._marked.with_words]
-        proper = self._proper[bisect_left(self._proper, region.first) : bisect_left(self._proper, region.last)]
+        free = self._free[bisect_left(self._free, region.first) : bisect_left(self._free, region.last)]
+        proper = sorted({*free, *(word for index in elements for word in own[index] if self._is_proper(word))})
         num_missing = sum(self._num_needed[index] for index in elements)
         if num_missing > len(proper):
             return
+        regions.clear()  # an element of signs gets a position beside the others
         firsts: list[int] = []  # in the words of the region
         done = 0
         for index in elements:
@@ -378,14 +396,3 @@ class _Placement:
     def _num_visible(self, start: int, end: int) -> int:
         """The number of characters between two positions of the text that are not whitespace."""
         return self._visible[end] - self._visible[start]
-
-
-def _pattern_of(text: str, start: int, end: int) -> str:
-    """Matches a part of a text: as a part of a longer word only if it is one there."""
-    before, after = text[max(0, start - 1) : start + 1], text[end - 1 : end + 1]
-    is_begin, is_end = not (len(before) == 2 and before.isalnum()), not (len(after) == 2 and after.isalnum())
-    return (
-        (r"(?<!\w)" if text[start].isalnum() and is_begin else "")
-        + re.escape(text[start:end])
-        + (r"(?!\w)" if text[end - 1].isalnum() and is_end else "")
-    )

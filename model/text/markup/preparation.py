@@ -27,7 +27,7 @@ _FORMULA_REACH = 8
 _NOTE = re.compile(r"\[\w{1,2}\]")
 _MAX_JOINED_LINES = 8
 _MIN_WRAPPED = 17
-_MIN_LONG = 60
+_MIN_LONG = 50
 """The fewest characters of a line over which a sentence clearly runs: those of greetings and addresses are shorter."""
 
 

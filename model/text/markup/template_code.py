@@ -10,19 +10,16 @@ from model.text.symbols import Span
 
 _OPENING = re.compile(r"<%|<\?(?:php\b|=|\s)|</?[#@][A-Za-z]|\{\{|\{%|\{#|\{!!|\[%", re.IGNORECASE)
 _ENDS = {"<%": "%>", "<?": "?>", "{{": "}}", "{%": "%}", "{#": "#}", "{!": "!!}", "[%": "%]"}
-_MARKUP = re.compile(r"[<>&]")
 _MAX_BRACED = 1_000
 """The most characters of code in braces or brackets, which are also characters of a text."""
 
-_VALUE = re.compile(r"<%[=-]|<\?=|<\?php\s+(?:echo|print)\b|\{\{|\{!!|\[%[-+]?\s*(?![A-Z]{2})|<@", re.IGNORECASE)
+_VALUE = re.compile(r"<%[=-]|<\?=|<\?(?i:php)\s+(?:echo|print)\b|\{\{|\{!!|\[%[-+]?\s*(?![A-Z]{2})|<@")
 _COMMENT = re.compile(r"<%--|<%#|\{#|<#--|\{\{!--")
 _MASK = "\ue000"
 
 
 def template_code(document: str) -> Iterator[Span]:
-    """The code of template languages that would be read as markup, in order.
-
-    Code in braces or brackets without characters of markup is left in its text, which protects it.
+    """The code of template languages, in order.
 
     Args:
         document: A page.
@@ -38,8 +35,9 @@ def template_code(document: str) -> Iterator[Span]:
             continue
         is_braced = not opening.startswith("<")
         stop = document.find(end, position, position + _MAX_BRACED if is_braced else len(document))
-        if stop >= 0 and not (is_braced and not _MARKUP.search(document, position, stop)):
+        if stop >= 0:
             position = stop + len(end)
+            position += document.startswith("{{{", start) and document.startswith("}", position)
             yield start, position
         elif stop < 0 and opening == "<?":  # the last code of a file needs no end
             yield start, len(document)

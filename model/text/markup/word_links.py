@@ -40,6 +40,23 @@ def words(text: str, whole: Sequence[Span] = ()) -> list[Span]:
     return spans
 
 
+def pattern_of(text: str, start: int, end: int) -> str:
+    """Matches a part of a text: as a part of a longer word only if it is one there.
+
+    Args:
+        text: The text.
+        start: Index of the first character of the part.
+        end: Index after its last one.
+    """
+    before, after = text[max(0, start - 1) : start + 1], text[end - 1 : end + 1]
+    is_begin, is_end = not (len(before) == 2 and before.isalnum()), not (len(after) == 2 and after.isalnum())
+    return (
+        (r"(?<!\w)" if text[start].isalnum() and is_begin else "")
+        + re.escape(text[start:end])
+        + (r"(?!\w)" if text[end - 1].isalnum() and is_end else "")
+    )
+
+
 class WordLinks:
     """The words of a text and of its translation, linked by a word alignment.
 

@@ -12,7 +12,7 @@ from model.artifacts.bundle import load_bundle
 from model.decoding.options import Hypothesis
 from model.errors import InvalidMarkup
 from model.text.glossary import GlossaryTerm
-from model.text.markup import MarkedUp, MarkupFormat
+from model.text.markup import MarkedUp, MarkupFormat, PlacedText
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.markup_documents import kept_sources
@@ -119,6 +119,27 @@ def test_a_comma_more_or_less_in_one_sentence_moves_no_mark_of_another() -> None
     plan.settle([answer("oh but."), answer("many, sick, rude.")])
     translation = plan.complete({item.key: letter_by_letter(item) for item in plan.attended})
     assert translation.text == "OH BUT. MANY<i>,</i> SICK, RUDE."
+
+
+def test_a_text_whose_elements_outnumber_the_words_of_its_translation_stays_with_all_details() -> None:
+    options = TranslationOptions(format="html", return_alignment=True)
+    plan = pipeline().prepare("<p><b>so</b> <i>many</i> {x}</p><p>sick</p>", "en", "de", options)
+    plan.settle([answer("many"), answer("sick")])
+    translation = plan.complete({item.key: letter_by_letter(item) for item in plan.attended})
+    assert translation.text == "<p><b>so</b> <i>many</i> {x}</p><p>SICK</p>"
+    assert translation.integrity is not None
+    assert [use.source == use.target for use in translation.integrity] == [True]
+    assert {translation.text[slice(*link.target)] for link in translation.alignment or ()} == set("SICK")
+
+
+def test_texts_with_markup_stay_if_their_marks_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "model.translation.document.place_marks",
+        lambda marked, text, *_: PlacedText(text, ((-1, 0),) * len(marked.marks)),
+    )
+    plan = pipeline().prepare("<p>so <b>many</b></p><p>sick</p>", "en", "de", TranslationOptions(format="html"))
+    plan.settle([answer("so many"), answer("sick")])
+    assert plan.complete().text == "<p>so <b>many</b></p><p>SICK</p>"
 
 
 def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
