@@ -67,9 +67,9 @@ def words_of(text: str, options: TranslationOptions) -> str:
     if options.format == "text":
         return text
     # Imported here: plain text needs no parsers.
-    from model.text.markup import MarkedUp
+    from model.translation.document import read_document
 
-    texts = MarkedUp(text, options.format, options.ignore_tags).texts
+    texts = read_document(text, options).texts
     return "\n".join(without_spans(text.text, text.protected) for text in texts)
 
 

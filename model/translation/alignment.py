@@ -52,6 +52,30 @@ def sentence_links(
         yield AlignmentLink(source, shifted((start, end), target_start), round(float(weight), 4))
 
 
+def nearest_links(
+    rows: Tensor, source_spans: Sequence[Span], target_spans: Sequence[Span], source_start: int, target_start: int
+) -> Iterator[tuple[Span, Span]]:
+    """Link each source token that no target token is linked to to the target token that attends to it the most.
+
+    Args:
+        rows: As for :func:`sentence_links`, and so are the others.
+        source_spans: Characters of the source tokens.
+        target_spans: Characters of the target tokens.
+        source_start: Index of the sentence's first character.
+        target_start: Index of its translation's first character.
+    """
+    visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
+    written = [row for row, (start, end) in enumerate(target_spans) if end > start]
+    if not visible or not written:
+        return
+    weights = rows[written][:, visible]
+    linked = set(weights.argmax(dim=1).tolist())
+    for column, row in enumerate(weights.argmax(dim=0).tolist()):
+        if column not in linked:
+            source = shifted(source_spans[visible[column]], source_start)
+            yield source, shifted(target_spans[written[row]], target_start)
+
+
 def counterpart(
     rows: Tensor, source_spans: Sequence[Span], target_spans: Sequence[Span], target: str, span: Span
 ) -> Span | None:

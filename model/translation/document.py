@@ -7,16 +7,42 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from model.text.markup import MarkedUp, place_marks, unchanged, words
-from model.text.symbols import Span, shifted
+from model.errors import MarkupNotKept
+from model.languages import plain_code
+from model.text.markup import ElementRules, MarkedUp, place_marks, unchanged, words
+from model.text.symbols import Span, overlaps, shifted
 from model.translation.alignment import AlignmentLink, word_links
 from model.translation.confidence import WordConfidence
 from model.translation.joining import SourceText, WrittenText
+from model.translation.options import TranslationOptions
 from model.translation.results import SpanUse
 from model.translation.terms import TermUse
 
 if TYPE_CHECKING:
     from model.text.markup import MarkedText, OffsetMap, PlacedText
+
+
+def read_document(text: str, options: TranslationOptions, language: str = "") -> MarkedUp:
+    """A document with its texts.
+
+    Args:
+        text: The document, in a format other than plain text.
+        options: How to translate it.
+        language: Its language; empty if it is unknown.
+
+    Raises:
+        InvalidMarkup: It is not a document of the format.
+    """
+    assert options.format != "text"
+    rules = ElementRules(
+        options.ignore_tags,
+        options.splitting_tags,
+        options.non_splitting_tags,
+        options.outline_detection,
+        plain_code(language) if language else "",
+        options.is_lenient,
+    )
+    return MarkedUp(text, options.format, rules)
 
 
 class DocumentWriter:
@@ -43,10 +69,21 @@ class DocumentWriter:
             detailed: Whether more than its text is requested.
 
         Raises:
-            MarkupNotKept: The document would have other markup.
+            MarkupNotKept: The document would have other markup, even if its texts with markup stayed as they are.
         """
         placed = list(map(_place, self._document.texts, texts, written))
-        document, target_offsets = self._document.render_with_offsets(placed)
+        try:
+            document, target_offsets = self._document.render_with_offsets(placed)
+        except MarkupNotKept:
+            placed = [
+                unchanged(marked) if marked.marks else text
+                for marked, text in zip(self._document.texts, placed, strict=True)
+            ]
+            document, target_offsets = self._document.render_with_offsets(placed)
+        written = [
+            text if mark.text == text.text else _untranslated(text, mark.text)
+            for text, mark in zip(written, placed, strict=True)
+        ]
         if not detailed:
             return WrittenText(document)
         each = list(zip(written, self.source_offsets, target_offsets, strict=True))
@@ -81,12 +118,28 @@ class DocumentWriter:
 
 
 def _place(marked: MarkedText, text: SourceText, written: WrittenText) -> PlacedText:
-    """A translated text with the positions of its marks."""
+    """A translated text with the positions of its marks; the text itself if they have none."""
     if written.text == marked.text:
         return unchanged(marked)
     sentences = [(sentence.start, sentence.end) for sentence in text.sentences]
-    links = word_links(written.links, marked.text, written.text, sentences)
-    return place_marks(marked, written.text, [*links, *_span_links(marked, written.spans)])
+    # A protected span is linked word by word to its copy, whatever the model attends to.
+    sources = sorted(use.source for use in written.spans)
+    targets = sorted(use.target for use in written.spans)
+    links = [
+        (source, target)
+        for source, target in word_links(written.links, marked.text, written.text, sentences)
+        if not overlaps(source, sources) and not overlaps(target, targets)
+    ]
+    return place_marks(marked, written.text, [*links, *_span_links(marked, written.spans)], written.nearest, targets)
+
+
+def _untranslated(written: WrittenText, source: str) -> WrittenText:
+    """The details of a text that stays in its language."""
+    return WrittenText(
+        source,
+        spans=tuple(SpanUse(use.source, use.source, use.restored) for use in written.spans),
+        terms=tuple(TermUse(use.source, None, "missing") for use in written.terms),
+    )
 
 
 def _span_links(marked: MarkedText, uses: Sequence[SpanUse]) -> Iterator[tuple[Span, Span]]:

@@ -12,7 +12,7 @@ from model.decoding.options import Hypothesis
 from model.text.placeholders import TargetSentence
 from model.text.segmentation import join_text
 from model.text.symbols import Span, shifted
-from model.translation.alignment import AlignmentLink, sentence_links
+from model.translation.alignment import AlignmentLink, nearest_links, sentence_links
 from model.translation.confidence import Evidence, WordConfidence, word_confidences, word_gains
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import AnswerKey, SpanUse
@@ -48,6 +48,7 @@ class WrittenText:
         terms: The glossary terms in the text.
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
+        nearest: For tokens of the text without a link, the most probable tokens of the translation, if it has marks.
     """
 
     text: str
@@ -56,6 +57,7 @@ class WrittenText:
     terms: tuple[TermUse, ...] = ()
     words: tuple[WordConfidence, ...] = ()
     uncovered: tuple[Span, ...] = ()
+    nearest: tuple[tuple[Span, Span], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,13 @@ class _WrittenSentence:
         """Its alignment, in characters of the texts."""
         if self.rows is not None:
             yield from sentence_links(
+                self.rows, self.source_spans, self.target.tokens, self.sentence.start, self.target_start
+            )
+
+    def nearest_links(self) -> Iterator[tuple[Span, Span]]:
+        """The most probable tokens of its translation for its tokens without a link, in characters of the texts."""
+        if self.rows is not None:
+            yield from nearest_links(
                 self.rows, self.source_spans, self.target.tokens, self.sentence.start, self.target_start
             )
 
@@ -155,6 +164,7 @@ class TextWriter:
             tuple(use for sentence in written for use in sentence.term_uses()),
             tuple(words),
             tuple(uncovered),
+            tuple(link for sentence in written for link in sentence.nearest_links()) if self._text.has_marks else (),
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:

@@ -18,7 +18,7 @@ MAX_TERMS = 100
 """The most terms of a glossary."""
 
 MAX_TAGS = 100
-"""The most names of elements that are not translated."""
+"""The most names of elements in a list."""
 
 MAX_TERM_CHARACTERS = 200
 """The most characters of one side of a term."""
@@ -40,6 +40,11 @@ class TranslationOptions(DecodingOptions):
         protect: Which spans come back unchanged (:func:`model.text.protection.find_spans`).
         format: The format of the texts: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`).
         ignore_tags: Names of elements that are not translated; needs a format with elements.
+        splitting_tags: Names of elements that separate texts.
+        non_splitting_tags: Names of elements that never do.
+        outline_detection: Whether elements of XML separate texts by their position, or only those of
+            ``splitting_tags``.
+        is_lenient: Whether XML that is not well-formed is read by HTML's rules; otherwise it is refused.
         target_prefix: The given beginning of the translation of a single sentence, in plain text.
         return_alignment: Whether translations carry their alignment.
         return_confidence: Whether translations carry their confidence.
@@ -54,6 +59,10 @@ class TranslationOptions(DecodingOptions):
     protect: Protect = "auto"
     format: TextFormat = "text"
     ignore_tags: tuple[str, ...] = ()
+    splitting_tags: tuple[str, ...] = ()
+    non_splitting_tags: tuple[str, ...] = ()
+    outline_detection: bool = True
+    is_lenient: bool = False
     target_prefix: str = ""
     return_alignment: bool = False
     return_confidence: bool = False
@@ -78,10 +87,12 @@ class TranslationOptions(DecodingOptions):
             raise InvalidOptions(f"protect is {self.protect!r}; it must be 'auto', 'none' or a tuple of patterns.")
 
     def _check_markup(self) -> None:
-        if self.ignore_tags and self.format == "text":
-            raise InvalidOptions("ignore_tags needs format 'html' or 'xml'; the format is 'text'.")
-        if len(self.ignore_tags) > MAX_TAGS:
-            raise InvalidOptions(f"ignore_tags has {len(self.ignore_tags)} names; it may have {MAX_TAGS}.")
+        for name in ("ignore_tags", "splitting_tags", "non_splitting_tags"):
+            tags = getattr(self, name)
+            if tags and self.format == "text":
+                raise InvalidOptions(f"{name} needs format 'html' or 'xml'; the format is 'text'.")
+            if len(tags) > MAX_TAGS:
+                raise InvalidOptions(f"{name} has {len(tags)} names; it may have {MAX_TAGS}.")
 
     def _check_steering(self) -> None:
         for name in self.steering:

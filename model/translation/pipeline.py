@@ -24,7 +24,6 @@ from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceToo
 from model.languages import plain_code
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines, without_edges, without_unpaired
 from model.text.placeholders import break_spans, mask_spans
-from model.text.protection import merge_spans
 from model.text.segmentation import split_text
 from model.text.symbols import Span, after_span
 from model.text.tokenizer import Tokenizer
@@ -95,10 +94,9 @@ class TextPipeline:
         if options.format == "text":
             return self._plan(text, pair, [self._split(text, pair, options)], options)
         # Imported here: plain text needs no parsers.
-        from model.text.markup import MarkedUp
-        from model.translation.document import DocumentWriter
+        from model.translation.document import DocumentWriter, read_document
 
-        document = MarkedUp(text, options.format, options.ignore_tags)
+        document = read_document(text, options, source)
         texts = [
             self._split(marked.text, pair, options, marked.protected, has_marks=bool(marked.marks))
             for marked in document.texts
@@ -183,8 +181,8 @@ class TextPipeline:
             kept: Spans that come back unchanged, whatever the options protect.
             has_marks: Whether markup is placed in its translation, by alignment.
         """
-        roles = self.reader.protected_spans(text, options.protect)
-        spans = merge_spans(list(roles), kept)
+        roles = self.reader.protected_spans(text, options.protect, kept)
+        spans = list(roles)
         fitting: dict[Span, SourceSentence] = {}
 
         def fits(start: int, end: int) -> bool:

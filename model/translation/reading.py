@@ -173,11 +173,12 @@ class SentenceReader:
             self._num_markers[pair] = len(self.tokenizer.encode("", target, source))
         return self._num_markers[pair]
 
-    def protected_spans(self, text: str, protect: Protect) -> dict[Span, Role]:
+    def protected_spans(self, text: str, protect: Protect, kept: Sequence[Span] = ()) -> dict[Span, Role]:
         """The spans of a text that come back unchanged, in order, with their roles.
 
         Args:
             text: Any text.
+            kept: Spans that come back unchanged in any case; words beside them do not.
             protect: The spans that the caller protects. Unless it is ``none``, words that the model does not know are
                 protected, too. A model with placeholders writes no single bytes, so for it they always are.
 
@@ -185,6 +186,8 @@ class SentenceReader:
             InvalidPattern: A pattern matches too often.
         """
         roles = spans_with_roles(text, protect)
+        if kept:
+            roles = {span: roles.get(span, "inside") for span in merge_spans(list(roles), kept)}
         characters = self.tokenizer.known_characters
         if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
             return roles

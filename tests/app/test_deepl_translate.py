@@ -72,6 +72,16 @@ async def test_elements_to_ignore_need_markup(client: httpx.AsyncClient, service
     assert service.calls[0]["options"].ignore_tags == ()
 
 
+async def test_markup_is_read_leniently_with_the_elements_that_the_client_names(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
+    fields = {"splitting_tags": "a,b", "non_splitting_tags": ["c"], "outline_detection": 0, "tag_handling": "xml"}
+    await translate(client, text="a", **fields)
+    options = service.calls[0]["options"]
+    assert (options.splitting_tags, options.non_splitting_tags) == (("a", "b"), ("c",))
+    assert (options.outline_detection, options.is_lenient) == (False, True)
+
+
 @pytest.mark.parametrize("code", ["DE", "de", "De-at", "DE-DE"])
 async def test_regions_and_case_of_the_target_do_not_matter(client: httpx.AsyncClient, code: str) -> None:
     assert texts(await translate(client, text="a", target_lang=code)) == ["A"]

@@ -23,6 +23,7 @@ INLINE = ["b", "i", "em", "a href=x", 'span class="x y"', "U", "x-y", "font colo
 BLOCK = ["p", "div", "li", "h1", "td"]
 LEAVES = [
     "<br>", "<br/>", "<img src=x>", "<img alt='A cat'>", "<!-- c -->", "<code>f(x)</code>", "&amp;", "&nbsp;", "<wbr>",
+    "<sup>[1]</sup>", "<b>5</b>", "<a href=x><kbd>Ctrl</kbd></a>", "+", "Donau&shy;schiff", "<% a > b %>", "R&D",
     "<script>'</b>'</script>", "<span translate=no>Kept <b>x</b></span>", '<x id="1"></x>', "<i></i>",
 ]  # fmt: skip
 BROKEN = [
@@ -42,6 +43,14 @@ BROKEN = [
     "<?x?>",
     "</br>",
     "<svg>",
+    "<noscript>one <b>two</noscript>",
+    "<svg><title>A red</title><text>cat &amp; dog</text></svg>",
+    "<textarea>one\ntwo</textarea>",
+    "<p lang=fr>",
+    "<?php if ($a->b) ?>",
+    "{% if a < b %}",
+    "<%",
+    "<input type=submit value='Send it'>",
 ]
 WORDS = st.sampled_from(["eins", "two", "drei", "ä", "x1", ",", ".", "it's", "新年", "😀", "word-word"])
 SPACES = st.sampled_from([" ", "", "\n  ", " ", "\xa0", "\r\n"])
@@ -61,7 +70,7 @@ INLINE_CONTENT = st.recursive(st.one_of(PLAIN, st.sampled_from(LEAVES)), nested,
 PARAGRAPH = st.lists(INLINE_CONTENT, max_size=6).map("".join)
 # Without links, which must not be nested, and without kept texts, which may be moved into other elements.
 REGULAR = st.recursive(
-    st.one_of(PLAIN, st.sampled_from([leaf for leaf in LEAVES if "code" not in leaf and "span" not in leaf])),
+    st.one_of(PLAIN, st.sampled_from([leaf for leaf in LEAVES if not re.search("code|span|kbd|<%|<sup|<b>5", leaf)])),
     lambda children: st.builds(
         element, st.sampled_from(INLINE[1:3] + INLINE[4:]), st.lists(children, max_size=4).map("".join)
     ),
@@ -89,7 +98,7 @@ def test_any_untranslated_html_comes_back_byte_for_byte(document: str) -> None:
 def test_any_html_has_every_tag_once_under_any_alignment(document: str, rng: random.Random) -> None:
     marked_up = MarkedUp(document, "html")
     rendered = marked_up.render([translated(marked, rng) for marked in marked_up.texts])
-    if "alt=" not in document:
+    if not re.search("alt=|value=|<svg|<noscript", document):  # these have texts of their own
         assert kept_sources(rendered, "html") == kept_sources(document, "html")
 
 
@@ -97,6 +106,8 @@ def test_any_html_has_every_tag_once_under_any_alignment(document: str, rng: ran
 def test_well_formed_html_has_the_same_elements_in_the_same_elements(document: str, rng: random.Random) -> None:
     marked_up = MarkedUp(document, "html")
     rendered = marked_up.render([translated(marked, rng) for marked in marked_up.texts])
+    if any(marked.protected for marked in marked_up.texts):
+        return  # an element without letters may move into another one
     # Line breaks belong to lines, and lines move: an element that holds nothing else may lose them.
     assert _without_breaks(parents(rendered)) == _without_breaks(parents(document))
 
@@ -109,6 +120,7 @@ def _without_breaks(result: Counter[tuple[str, str]]) -> dict[tuple[str, str], i
 def test_well_formed_xml_has_every_tag_once_and_stays_well_formed(document: str, rng: random.Random) -> None:
     document = re.sub(r"<(br|img [^>]*|wbr)>", r"<\1/>", document).replace("'</b>'", "b")
     document = re.sub(r"=([^'\">/\s]+)", r'="\1"', document).replace("&nbsp;", "&#160;")
+    document = document.replace("&shy;", "&#173;").replace("R&D", "R&amp;D")
     marked_up = MarkedUp(document, "xml")
     rendered = marked_up.render([translated(marked, rng) for marked in marked_up.texts])
     MarkedUp(rendered, "xml")
@@ -162,6 +174,21 @@ LARGE: dict[str, tuple[MarkupFormat, Callable[[int], str]]] = {
     "dropped": ("html", lambda size: "a</>" * (size // 4)),
     "comments": ("html", lambda size: "a<!-- x -->" * (size // 11)),
     "links": ("html", lambda size: "<a>a</a>" * (size // 8)),
+    "long lines": ("html", lambda size: "a line without a sign at its end<br>" * (size // 36)),
+    "units": (
+        "html",
+        lambda size: "<b>" * (size // 14) + "1" + "</b>" * (size // 14) + "<i>2</i>+" * (size // 14) + "a",
+    ),
+    "signs": ("html", lambda size: "<b>" * (size // 7) + ",a" + "</b>" * (size // 7)),
+    "template openings": ("html", lambda size: "a <% {{ {% <? " * (size // 15)),
+    "template code": ("html", lambda size: "a <%= b > c %> " * (size // 15)),
+    "soft hyphens": ("html", lambda size: "a&shy;b " * (size // 8)),
+    "other languages": ("html", lambda size: "<i lang=fr>x " * (size // 13) + "a"),
+    "fallbacks": ("html", lambda size: "<canvas>" * (size // 8) + "a"),
+    "drawings": ("html", lambda size: "<svg><text>a&amp;b</text></svg>" * (size // 31)),
+    "ampersands": ("html", lambda size: "a & b > c < d " * (size // 14)),
+    "lines of xml": ("xml", lambda size: "<d>" + "a line without a sign\n" * (size // 22) + "</d>"),
+    "clauses": ("xml", lambda size: "<d>a b: " + "<p>c d;</p>" * (size // 11) + "</d>"),
     "elements": ("xml", lambda size: "<d>" + "<p>Some <b>bold</b> text</p>\n" * (size // 30) + "</d>"),
     "nested xml": ("xml", lambda size: "<d>x" * (size // 8) + "</d>" * (size // 8)),
     "references": ("xml", lambda size: "<d>" + "a&amp;" * (size // 6) + "</d>"),

@@ -38,14 +38,30 @@ def aligned(marked: MarkedText, translation: str, pairs: str) -> list[tuple[Span
         ("<b>a b c</b> d e", "A D E C", "0-0 2-3 3-1 4-2", "<b>A</b> D E C"),
         ("<b>a d</b> e f", "A E D F", "0-0 1-2 2-1 3-3", "<b>A E D</b> F"),
         ("<p><b>whole text</b></p>", "ganzer Text", "", "<p><b>ganzer Text</b></p>"),
-        ("see <b>it</b> now", "sieh jetzt", "0-0 2-1", "sieh<b></b> jetzt"),
+        ("see <b>it</b> now", "sieh jetzt", "0-0 2-1", "sieh <b>jetzt</b>"),
+        ("see <b>it</b>, now", "sieh, jetzt", "0-0 1-1 2-1 3-2", "sieh, <b>jetzt</b>"),
+        ("<a>one</a> <b>two</b> <i>three</i>", "eins zwei drei", "0-1 1-1 2-1", "<a>eins</a> <b>zwei</b> <i>drei</i>"),
+        ("x <a><b>one</b> <i>two</i></a> y", "x eins y", "0-0 1-1 2-1 3-2", "x <a><b>eins</b> <i>y</i></a>"),
+        ("#<b>summer</b> now", "jetzt #summer", "0-1 1-2 2-0", "jetzt #<b>summer</b>"),
+        (
+            "a sentence that is long and<br>goes on here, it does",
+            "ein Satz der lang ist und hier weitergeht, ja",
+            "1-1 2-2 3-4 4-3 5-5 6-7 7-6 8-6 9-8 11-9",
+            "ein Satz der lang ist und<br>hier weitergeht, ja",
+        ),
+        (
+            "Press <kbd>Ctrl</kbd>+<kbd>V</kbd> now",
+            "Jetzt Ctrl+V drücken",
+            "0-4 2-0",
+            ("Jetzt <kbd>Ctrl</kbd>+<kbd>V</kbd> drücken"),
+        ),
         ("see <b>it</b> now", "sieh es jetzt", "0-0 2-2", "sieh <b>es</b> jetzt"),
         ("<i>T</i>he house", "Das Haus", "0-0 1-1", "<i>D</i>as Haus"),
         ("Haus<b>tür</b> auf", "Haustür offen", "0-0 1-1", "Haus<b>tür</b> offen"),
         ("one <img> two", "zwei eins", "0-1 1-0", "<img> zwei eins"),
         ("one<img> two", "zwei eins", "0-1 1-0", "zwei eins<img>"),
-        ("one<br>two three", "eins drei zwei", "0-0 1-2 2-1", "eins<br>drei zwei"),
-        ("one<br>\n two", "eins zwei", "0-0 1-1", "eins<br>\n zwei"),
+        ("one<br>two three", "eins\ndrei zwei", "0-0 1-2 2-1", "eins<br>drei zwei"),
+        ("one<br>\n two", "eins\nzwei", "0-0 1-1", "eins<br>\n zwei"),
         ("one<br><br>two", "eins\nzwei", "0-0 1-1", "eins<br><br>zwei"),
         ("one<sup>2</sup>.", "eins2.", "0-0 1-1", "eins<sup>2</sup>."),
         ("call <code>f()</code> first", "zuerst f() aufrufen", "0-4 1-1 2-0", "zuerst <code>f()</code> aufrufen"),
@@ -60,7 +76,8 @@ def aligned(marked: MarkedText, translation: str, pairs: str) -> list[tuple[Span
         ),
         ("Happy <b>new year</b>", "新年快乐", "1-0 2-1 0-2 0-3", "<b>新年</b>快乐"),
         ("<b>one</b>", "", "", "<b></b>"),
-        ("a <b>one</b> <i>two</i>", "", "", "<b></b><i></i>"),
+        ("a <b>one</b> <i>two</i>", "", "", "a <b>one</b> <i>two</i>"),
+        ("<b>ice</b> <i>cream</i>", "Eis", "0-0 1-0", "<b>ice</b> <i>cream</i>"),
     ],
 )
 def test_marks_go_where_their_words_go(document: str, translation: str, pairs: str, expected: str) -> None:
@@ -78,6 +95,15 @@ def test_an_empty_element_of_xml_goes_where_its_character_goes_even_inside_of_a_
         ("drei \ufffc, \ufffc", "drei <x/>, <y/>"),
     ):
         assert marked_up.render([place_marks(marked, translation, [])]) == expected
+
+
+def test_an_element_whose_words_have_no_link_gets_the_most_probable_word() -> None:
+    marked_up = MarkedUp("Click <a>here</a> now", "html")
+    (marked,) = marked_up.texts
+    translation = "Klicken Sie jetzt hier"
+    links = aligned(marked, translation, "0-0 2-1 2-2 0-3")
+    placed = place_marks(marked, translation, links, aligned(marked, translation, "1-3"))
+    assert marked_up.render([placed]) == "Klicken Sie jetzt <a>hier</a>"
 
 
 @pytest.mark.parametrize(

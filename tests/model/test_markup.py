@@ -7,7 +7,7 @@ import re
 import pytest
 
 from model.errors import InvalidMarkup, MarkupNotKept
-from model.text.markup import MarkedUp, MarkupFormat, PlacedText, unchanged
+from model.text.markup import ElementRules, MarkedUp, MarkupFormat, PlacedText, unchanged
 from model.text.markup.items import items_of
 from model.text.markup.verification import verify
 from model.text.symbols import Span
@@ -21,7 +21,7 @@ IDS = [*(f"html {name}" for name in HTML), *(f"xml {name}" for name in XML)]
 
 
 def texts(document: str, format: MarkupFormat = "html", *ignore_tags: str) -> list[str]:
-    return [marked.text for marked in MarkedUp(document, format, ignore_tags).texts]
+    return [marked.text for marked in MarkedUp(document, format, ElementRules(ignore_tags)).texts]
 
 
 @pytest.mark.parametrize(("document", "format"), DOCUMENTS, ids=IDS)
@@ -53,14 +53,35 @@ def test_changed_texts_keep_every_tag_once(document: str, format: MarkupFormat) 
         ("<b><i> all </i></b>", ["all"]),
         ("one <custom-element>two</custom-element> three", ["one two three"]),
         ("a\n   wrapped\n\n line", ["a wrapped line"]),
-        ("one<br>two<br/>three", ["one two three"]),
+        ("one<br>two<br/>three", ["one\ntwo\nthree"]),
         ("one<br>\n<br>two", ["one\ntwo"]),
+        ("a sentence that runs over<br>its line and a<br>Second", ["a sentence that runs over its line and a\nSecond"]),
+        ("a sentence that ends here.<br>another one", ["a sentence that ends here.\nanother one"]),
+        ("<b>Good morning</b><br><i>dear</i> friend", ["Good morning\ndear friend"]),
+        ("old<sup>[1]</sup>, <b>5</b> cats<a href=x><sup>2</sup></a>", ["old[1], 5 cats2"]),
+        ("Press <kbd>Ctrl</kbd>+<kbd>V</kbd> or <samp>x</samp>", ["Press Ctrl+V or x"]),
+        ("Donau&shy;dampf&#xad;schiff A\u200bB", ["Donaudampfschiff AB"]),
+        ("<noscript><p>one</p><p>two</p></noscript>", ["one", "two"]),
+        ("a<noscript><img src=x></noscript>b <video src=x></video> c", ["ab c"]),
+        ("<audio>one <b>two</b></audio><canvas>x</canvas><object data=y><p>z</p></object>", ["one two", "x", "z"]),
+        ("<textarea>one\n  two</textarea>", ["one\ntwo"]),
+        ("go <svg aria-label=A><title>B &amp; c</title><style>d{}</style><text>e</text></svg> on", [
+            "go on", "A", "B & c", "e",
+        ]),
+        ("<% if x > 1 %>one<% else %>two<% end %>", ["one", "two"]),
+        ("<p>a <%= b > c %> d, <?php echo $n->x ?>.</p>", ["a <%= b > c %> d, <?php echo $n->x ?>."]),
+        ("{% if a < b %}one{% endif %} {{ a }} {{{b}}} [% c %]two", ["one", "{{ a }} {{{b}}} [% c %]two"]),
+        ("<a title='Hi {{ a && b }}' href=\"{{ url('x', \"y\") }}\">x {{", ["Hi {{ a && b }}", "x {{"]),
+        ("<a title='Hi <% a %>'>x</a><a title=\"Hi {{ b(\"c\") }}\">y</a>", ["x\ny"]),
+        ("<#if user??>one</#if> two <a title='<%= x %>'>3</a>", ["one", "two 3"]),
+        ("5 <% 3, a <%b", ["5 <% 3, a <%b"]),
+        ("<p data-no-translation>one</p><p class='x no-translate'>two</p>", []),
         ("one <img src=x> two", ["one two"]),
         ("one <x id='1'></x> two", ["one two"]),
         ("Tom &amp; Jerry&nbsp;&#8211;&lt;3", ["Tom & Jerry\xa0–<3"]),
         ("<a href=1>Home</a><a href=2>About</a>\n<a href=3>Us</a>", ["Home\nAbout\nUs"]),
         ("see <a>this</a> and <a>that</a>", ["see this and that"]),
-        ("<script>x</script><style>y</style><pre>z</pre><textarea>a</textarea><!-- b --><svg><text>c</text></svg>", []),
+        ("<script>x</script><style>y</style><pre>z</pre><!-- b --><svg><path d=c></path></svg>", []),
         ("call <code>f(x)</code> now", ["call f(x) now"]),
         ("<code translate=yes>text</code>", ["text"]),
         ("<p translate=no>one<p>two", ["two"]),
@@ -70,6 +91,13 @@ def test_changed_texts_keep_every_tag_once(document: str, format: MarkupFormat) 
         ("<title>Page</title>", ["Page"]),
         ("<img alt='A cat'><a title=\"One 'word'\">x</a><input placeholder=Name><b aria-label=L data-alt=no>", [
             "A cat", "One 'word'", "x", "Name", "L",
+        ]),
+        ("<input type=submit value=Go><input value=x><input type=RESET value=Clear>", ["Go", "Clear"]),
+        ("<meta name=description content='A page'><meta name=x content=y><meta property=og:title content=B>", [
+            "A page", "B",
+        ]),
+        ("<optgroup label=Wine><option label=Red></optgroup><track label=Deutsch><th abbr=No aria-description=Nr>", [
+            "Wine", "Red", "Deutsch", "No", "Nr",
         ]),
         ("<img alt='12'><img alt=''><img alt><img ALT = 'a &quot;b&quot;' alt=second>", ['a "b"']),
         ("<p translate=no title=Title>x</p>", []),
@@ -88,8 +116,11 @@ def test_texts_of_html(document: str, expected: list[str]) -> None:
         ("<p>list: <l><i>one</i><i>two</i></l></p>", ["list: ", "one", "two"]),
         ("Press <x/> now", ["Press \ufffc now"]),
         ("<x id='1'></x><e/> was deleted", ["\ufffc was deleted"]),
-        ("<a>one\n  two\n\nthree</a>", ["one two\n\nthree"]),
-        ('<a xml:space="preserve">one\n two<b xml:space="default">\n three</b></a>', ["one\n two three"]),
+        ("<a>One\n  two\n\nthree</a>", ["One\ntwo\nthree"]),
+        ("<a>a sentence that runs over\r\n  its line</a>", ["a sentence that runs over its line"]),
+        ("<a>one <b>two</b>\n<i>three</i></a>", ["one two\nthree"]),
+        ("<c>A rack: <p>a red pan;</p><p>a lid<x>2</x>.</p></c>", ["A rack: ", "a red pan;", "a lid2."]),
+        ("<c>A <b>red pan.</b> And <b>one</b> <i>lid.</i></c>", ["A red pan. And one lid."]),
         ('<a translate="no">one</a><a alt="two">three</a>', ["three"]),
         ("<a>one <![CDATA[two]]> three</a>", ["one two three"]),
         ("<a>&lt;b&gt; &amp; &#8364;</a>", ["<b> & €"]),
@@ -99,8 +130,61 @@ def test_texts_of_xml(document: str, expected: list[str]) -> None:
     assert [text.strip() for text in texts(document, "xml")] == [text.strip() for text in expected]
 
 
+@pytest.mark.parametrize(
+    ("document", "format", "expected"),
+    [
+        ("<p>we say <i lang=fr>bonjour</i> and <i lang=en-GB>hello</i></p>", "html", ["we say bonjour and hello"]),
+        ("<p lang=fr>un</p><p lang=EN>two</p>", "html", ["two"]),
+        ("<html lang=fr><body lang=fr><p>one</p></body></html>", "html", ["one"]),
+        (" <div lang=fr><p lang=fr>one</p></div> ", "html", ["one"]),
+        ('<d><p xml:lang="de">ein</p><p xml:lang="en-US">two</p><p class="notranslate">x</p></d>', "xml", ["two"]),
+        ('<d xml:lang="de"><p>one</p></d>', "xml", ["one"]),
+    ],
+)
+def test_text_in_another_language_stays(document: str, format: MarkupFormat, expected: list[str]) -> None:
+    document_texts = MarkedUp(document, format, ElementRules(language="en")).texts
+    assert [text.text for text in document_texts] == expected
+    assert [len(text.protected) for text in document_texts] == [int("bonjour" in expected[0])]
+
+
+@pytest.mark.parametrize(
+    ("document", "rules", "expected"),
+    [
+        ("<d><a>one</a> two <b>three</b></d>", ElementRules(splitting=("b",)), ["one two ", "three"]),
+        ("<d><a>one</a><b>two</b></d>", ElementRules(inline=("a", "b")), ["onetwo"]),
+        ("<d><a>one</a><b>two</b></d>", ElementRules(outline=False), ["onetwo"]),
+        ("<d><a>one</a><b>two</b></d>", ElementRules(outline=False, splitting=("b",)), ["one", "two"]),
+    ],
+)
+def test_rules_say_which_elements_separate_texts(document: str, rules: ElementRules, expected: list[str]) -> None:
+    assert [text.text.strip() for text in MarkedUp(document, "xml", rules).texts] == [text.strip() for text in expected]
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ('Tom & Jerry <x id="1"/> go', "Tom & Jerry \ufffc go"),
+        ("Need help<br>with R&D?", "Need help\nwith R&D?"),
+        ("start '<x id=1>Basic</x>' plan", "start 'Basic' plan"),
+        ("<p>10&nbsp;kg</p>", "10\xa0kg"),
+        ("<a><b>one</a> two", "one two"),
+        ("a < b <code>x</code>", "a < b x"),
+        ('<!DOCTYPE a [<!ENTITY x "y">]><a>&x; one</a>', "]>&x; one"),
+    ],
+)
+def test_lenient_rules_read_xml_that_is_not_well_formed(document: str, expected: str) -> None:
+    marked_up = MarkedUp(document, "xml", ElementRules(is_lenient=True))
+    assert [marked.text for marked in marked_up.texts] == [expected]
+    assert marked_up.render(same(marked_up)) == document
+    (marked,) = marked_up.texts
+    spans = tuple((start + 2, end + 2) for start, end in unchanged(marked).spans)
+    assert kept_sources(marked_up.render([PlacedText(f"Ä {marked.text}", spans)]), "xml") == kept_sources(
+        document, "xml"
+    )
+
+
 def test_ignored_tags_are_not_translated_but_belong_to_the_sentence() -> None:
-    marked = MarkedUp("Please open the page <x>Settings</x> to configure", "xml", ["x"]).texts[0]
+    marked = MarkedUp("Please open the page <x>Settings</x> to configure", "xml", ElementRules(("x",))).texts[0]
     assert marked.text == "Please open the page Settings to configure"
     assert [marked.text[start:end] for start, end in marked.protected] == ["Settings"]
     assert texts("<d><n:x>one</n:x><y>two</y></d>".replace("<d>", "<d xmlns:n='u'>"), "xml", "x") == ["two"]
@@ -115,6 +199,10 @@ def test_ignored_tags_are_not_translated_but_belong_to_the_sentence() -> None:
         ("<a title=\"x &quot;\">", 'say "no" & <b>', '<a title="say &quot;no&quot; &amp; &lt;b&gt;">'),
         ("<a title='x'>", "don't", "<a title='don&#39;t'>"),
         ("<a title=x class=y>", "two words", '<a title="two words" class=y>'),
+        ("R&D > A & B", "A & B > R&D & <b> R&amp", "A & B > R&D & &lt;b> R&amp;amp"),
+        ("a < b", "b < a <b", "b < a &lt;b"),
+        ("x Donau&shy;schiff A&amp;B", "Donauschiff, A&B", "Donau&shy;schiff, A&amp;B"),
+        ("<svg><title>'a > b'</title></svg>", "'c' > <d>", "<svg><title>'c' > &lt;d></title></svg>"),
         ("  text\n", "<script>alert(1)</script>", "  &lt;script&gt;alert(1)&lt;/script&gt;\n"),
         ("<title>x</title>", "</title><b>", "<title>&lt;/title&gt;&lt;b&gt;</title>"),
     ],
@@ -198,6 +286,6 @@ def test_a_kept_text_that_was_altered_is_refused() -> None:
     ],
 )
 def test_other_markup_than_that_of_the_source_is_refused(source: str, translated: str) -> None:
-    items = items_of(source, "html", ())
+    items = items_of(source, "html")
     with pytest.raises(MarkupNotKept):
-        verify(items, source, translated, "html", ())
+        verify(items, source, translated, "html", ElementRules())

@@ -118,7 +118,7 @@ def test_a_value_that_cannot_be_followed_is_one_part() -> None:
         ("<p><i>T</i>he end</p>", "html", "The", "T</i>he"),
         ("<p>one\n   two</p>", "html", "one two", "one\n   two"),
         ("<p>one\n   two</p>", "html", " ", "\n   "),
-        ("one <br>\n two", "html", " ", " <br>\n "),
+        ("one <br>\n two", "html", "\n", " <br>\n "),
         ("call <code>f(x)</code> now", "html", "f(x)", "<code>f(x)</code>"),
         ("a <img alt=\"x &lt;3 y\"> b", "html", "<3", "&lt;3"),
         ("<a>one\r\n\r\ntwo</a>", "xml", "two", "two"),

@@ -27,6 +27,8 @@ from model.translation.options import TranslationOptions
         ({"format": "md"}, "format is 'md'; it must be one of text, html, xml"),
         ({"ignore_tags": ("b",)}, "ignore_tags needs format"),
         ({"format": "html", "ignore_tags": ("b",) * 101}, "ignore_tags has 101 names; it may have 100"),
+        ({"splitting_tags": ("b",)}, "splitting_tags needs format"),
+        ({"format": "xml", "non_splitting_tags": ("b",) * 101}, "non_splitting_tags has 101 names"),
         ({"protect": "all"}, "protect is 'all'"),
         ({"formality": "polite"}, "formality is 'polite'; it must be formal or informal"),
         ({"glossary": (GlossaryTerm("a", "b"),) * 101}, "glossary has 101 terms; it may have 100"),

@@ -214,8 +214,8 @@ class TranslateRequest(SteeringFields):
     """One text or a list of texts, within the service's limits; line breaks and spacing are kept."""
 
     format: TextFormat = "text"
-    """The format of the texts. In `html` and `xml` only the text is translated (in HTML also `alt`, `title`,
-    `placeholder` and `aria-label`). Everything else comes back byte for byte, and inline elements enclose the words
+    """The format of the texts. In `html` and `xml` only the text is translated (in HTML also attributes that readers
+    see, such as `alt` and `title`). Everything else comes back byte for byte, and inline elements enclose the words
     that they belong to. `script`, `style`, `code`, `pre`, `translate="no"` and `class="notranslate"` are left alone."""
 
     ignore_tags: Annotated[list[TagName], Field(max_length=MAX_TAGS), measured(MAX_TAGS)] = Field([])

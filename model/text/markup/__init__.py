@@ -11,13 +11,14 @@
 """
 
 from model.text.markup.document import MarkedUp
-from model.text.markup.items import MarkupFormat
+from model.text.markup.items import ElementRules, MarkupFormat
 from model.text.markup.marked_text import Mark, MarkedText, MarkKind, PlacedText, unchanged
 from model.text.markup.offsets import OffsetMap
 from model.text.markup.placement import place_marks
 from model.text.markup.word_links import words
 
 __all__ = [
+    "ElementRules",
     "Mark",
     "MarkKind",
     "MarkedText",

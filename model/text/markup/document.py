@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
-from model.text.markup.items import MarkupFormat, items_of
+from model.errors import InvalidMarkup
+from model.text.markup.items import NO_RULES, ElementRules, MarkupFormat, Syntax, items_of
 from model.text.markup.marked_text import MarkedText, PlacedText, unchanged
 from model.text.markup.offsets import OffsetMap
+from model.text.markup.preparation import prepare_items
 from model.text.markup.rendering import Rendering, attribute_parts
-from model.text.markup.runs import Run, prepare_items, runs
+from model.text.markup.runs import Run, runs
 from model.text.markup.verification import verify
 
 
@@ -19,19 +21,25 @@ class MarkedUp:
     Args:
         source: The document.
         format: Its format.
-        ignore_tags: Names of elements that are not translated, in addition to those of the format and its attributes.
+        rules: Which elements are translated and which separate texts, in addition to the rules of the format.
 
     Raises:
-        InvalidMarkup: XML that is not well-formed or declares entities.
+        InvalidMarkup: XML that is not well-formed or declares entities, unless the rules are lenient.
     """
 
-    def __init__(self, source: str, format: MarkupFormat, ignore_tags: Iterable[str] = ()) -> None:
+    def __init__(self, source: str, format: MarkupFormat, rules: ElementRules = NO_RULES) -> None:
         self.source = source
-        self._format = format
-        self._ignore_tags = tuple(ignore_tags)
-        self._source_items = items_of(source, format, self._ignore_tags)
+        self._syntax: Syntax = format
+        self._rules = rules
+        try:
+            self._source_items = items_of(source, format, rules)
+        except InvalidMarkup:
+            if not rules.is_lenient:
+                raise
+            self._syntax = "loose"
+            self._source_items = items_of(source, "loose", rules)
         self._items = prepare_items(self._source_items, is_html=format == "html")
-        self._parts = list(runs(self._items, keeps_blank_lines=format == "xml"))
+        self._parts = list(runs(self._items))
         texts: list[MarkedText] = []
         self._part_texts: list[int] = []  # by part: the text of a run
         self._first_attribute: dict[int, int] = {}  # by item: the text of its first attribute
@@ -88,9 +96,8 @@ class MarkedUp:
                 rendering.write_unchanged(part, text)
             else:
                 rendering.write_translated(part, text)
-        verify(
-            self._source_items, self._with_attributes(translations), rendering.document, self._format, self._ignore_tags
-        )
+        with_attributes = self._with_attributes(translations)
+        verify(self._source_items, with_attributes, rendering.document, self._syntax, self._rules)
         return rendering.document, rendering.offsets
 
     def _with_attributes(self, translations: Sequence[PlacedText]) -> str:

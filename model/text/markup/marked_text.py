@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
+from itertools import accumulate
 
 from model.text.symbols import Span
 
@@ -68,6 +70,19 @@ class MarkedText:
         """The spans of the text that must come back unchanged, in order."""
         return [mark.span for mark in self.marks if mark.kind is MarkKind.CONTENT]
 
+    @cached_property
+    def with_words(self) -> frozenset[int]:
+        """The elements with letters to translate, so that none of them may be without words in a translation."""
+        letters = list(map(str.isalpha, self.text))
+        for start, end in self.protected:
+            letters[start:end] = [False] * (end - start)
+        before = [0, *accumulate(letters)]
+        return frozenset(
+            index
+            for index, mark in enumerate(self.marks)
+            if mark.kind is MarkKind.ELEMENT and before[mark.end] > before[mark.start]
+        )
+
 
 @dataclass(frozen=True)
 class PlacedText:
@@ -85,3 +100,17 @@ class PlacedText:
 def unchanged(marked: MarkedText) -> PlacedText:
     """The text as its own translation."""
     return PlacedText(marked.text, tuple(mark.span for mark in marked.marks))
+
+
+def element_without_words(marked: MarkedText, placed: PlacedText) -> int:
+    """The first element with words in a text and none in its translation, or -1.
+
+    Args:
+        marked: A text.
+        placed: Its translation with all marks.
+    """
+    if not marked.with_words:
+        return -1
+    before = [0, *accumulate(map(str.isalnum, placed.text))]
+    spans = ((index, *placed.spans[index]) for index in sorted(marked.with_words))
+    return next((index for index, start, end in spans if before[end] <= before[start]), -1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from model.text.symbols import Span
@@ -65,22 +64,6 @@ class OffsetMap:
             return position + part.start, position + part.end
         start = position + part.start + index - self._firsts[number]
         return start, start + 1
-
-
-def escaped_parts(text: str, escapes: Mapping[int, str]) -> Iterator[Part]:
-    """The parts of a text whose source has some characters as references.
-
-    Args:
-        text: The text.
-        escapes: The references by character, as for :meth:`str.translate`.
-    """
-    position = 0
-    for is_escaped, group in groupby(text, lambda character: ord(character) in escapes):
-        characters = "".join(group)
-        for part in characters if is_escaped else (characters,):
-            end = position + len(part.translate(escapes))
-            yield Part(len(part), position, end)
-            position = end
 
 
 def unescaped_parts(source: str, text: str) -> Iterator[Part]:

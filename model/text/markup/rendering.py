@@ -6,14 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from model.errors import MarkupNotKept
-from model.text.markup.items import Attribute, Item, Role
-from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText
-from model.text.markup.offsets import OffsetMap, Part, escaped_parts, unescaped_parts
+from model.text.markup.items import Attribute, Item
+from model.text.markup.marked_text import MarkedText, MarkKind, PlacedText, element_without_words
+from model.text.markup.offsets import OffsetMap, Part, unescaped_parts
 from model.text.markup.runs import Run
+from model.text.markup.spelling import Spelling
 from model.text.symbols import Span
 
-_ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
-_QUOTES = {'"': "&quot;", "'": "&#39;"}
+_QUOTES = ('"', "'")
 
 
 class Rendering:
@@ -52,9 +52,9 @@ class Rendering:
                     self.offsets[text].add(part, self._length - done)
                 continue
             self._write(item.source[done : attribute.start])
-            quote = _quotation_mark(item, attribute) or '"'
+            quote = "" if attribute.is_text else _quotation_mark(item, attribute) or '"'
             self._write(quote)
-            self._write_text(text, translation, {**_ESCAPES, ord(quote): _QUOTES[quote]})
+            self._write_text(text, translation, Spelling.of_value(item.source[attribute.start : attribute.end], quote))
             self._write(quote)
             done = attribute.end
         self._write(item.source[done:])
@@ -86,7 +86,7 @@ class Rendering:
         """
         placed = self._translations[text]
         marks = run.text.marks
-        escapes = _escapes(self._items[run.start : run.end])
+        spelling = Spelling.of_items(self._items[run.start : run.end])
         inside = _contents(run.text, placed)
         emitted: set[int] = set()
         position = 0
@@ -97,14 +97,14 @@ class Rendering:
             mark = next(rest, None)
             if mark is None:
                 end = placed.spans[element][1] if element >= 0 else len(placed.text)
-                self._write_text(text, placed.text[position:end], escapes)
+                self._write_text(text, placed.text[position:end], spelling)
                 position = end
                 if element >= 0:
                     self.write_item(run.closings[element])
                 stack.pop()
                 continue
             start, end = placed.spans[mark]
-            self._write_text(text, placed.text[position:start], escapes)
+            self._write_text(text, placed.text[position:start], spelling)
             if marks[mark].partner in emitted:
                 raise MarkupNotKept(f"The closing tag of {marks[mark].opening[:100]!r} is before it.")
             emitted.add(mark)
@@ -121,11 +121,9 @@ class Rendering:
         self._written.append(source)
         self._length += len(source)
 
-    def _write_text(self, text: int, characters: str, escapes: Mapping[int, str]) -> None:
+    def _write_text(self, text: int, characters: str, spelling: Spelling) -> None:
         """Write the next characters of a translation."""
-        source = characters.translate(escapes)
-        is_escaped = len(source) != len(characters)
-        parts = escaped_parts(characters, escapes) if is_escaped else [Part(len(characters), 0, len(source))]
+        source, parts = spelling.write(characters)
         for part in parts:
             self.offsets[text].add(part, self._length)
         self._write(source)
@@ -141,19 +139,8 @@ def attribute_parts(item: Item, attribute: Attribute) -> Iterator[Part]:
 
 def _quotation_mark(item: Item, attribute: Attribute) -> str:
     """The quotation mark around the value of an attribute, or an empty string."""
-    return item.source[attribute.start] if item.source[attribute.start] in _QUOTES else ""
-
-
-def _escapes(items: Sequence[Item]) -> dict[int, str]:
-    """The escapes of a translation's characters: character references of its source where it has them."""
-    texts = [item for item in items if item.role is Role.TEXT]
-    plain = set("".join(item.text for item in texts if not item.is_reference))
-    references = {
-        ord(item.text): item.source
-        for item in texts
-        if item.is_reference and len(item.text) == 1 and item.source.endswith(";") and item.text not in plain
-    }
-    return {**_ESCAPES, **references}
+    is_quoted = not attribute.is_text and item.source[attribute.start] in _QUOTES
+    return item.source[attribute.start] if is_quoted else ""
 
 
 def _contents(marked: MarkedText, placed: PlacedText) -> dict[int, list[int]]:
@@ -179,6 +166,8 @@ def _contents(marked: MarkedText, placed: PlacedText) -> dict[int, list[int]]:
     for mark, _ in enumerate(marked.marks):
         tree.check(mark)
         inside.setdefault(tree.container(mark), []).append(mark)
+    if (lost := element_without_words(marked, placed)) >= 0:
+        raise MarkupNotKept(f"The element {marked.marks[lost].opening[:100]!r} lost its words in the translation.")
     for element, marks in inside.items():
         marks.sort(key=lambda mark: (placed.spans[mark], mark))
         start, end = tree.span(element)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from model.text.markup.items import OBJECT, Item, Role
+from model.text.markup.items import Item, Role
 from model.text.markup.marked_text import Mark, MarkedText, MarkKind
 from model.text.markup.offsets import Part
-
-_SPACES = " \t\r\n\f"
-_LINE_END = re.compile(r"\r\n|\r|\n")
-_LINE_ENDS = re.compile(r"(?<![ \t\f])[ \t\f]*+(?:(?:\r\n|\r|\n)[ \t\f]*+)++")
+from model.text.markup.preparation import LINE_ENDS
 
 
 @dataclass(frozen=True)
@@ -40,81 +36,11 @@ class Run:
     parts: tuple[tuple[int, Part], ...]
 
 
-def prepare_items(items: Sequence[Item], *, is_html: bool) -> list[Item]:
-    """The items, with whitespace around line breaks and images merged into these, and each empty element as one item.
-
-    A line break is one space of the text, and several in a row are the end of a line. Whitespace on both sides of an
-    image would otherwise be two spaces in the text, and a translation keeps only one.
-
-    Args:
-        items: The items of a document.
-        is_html: Whether adjacent links are separate texts, as in a menu, and empty elements are points. In XML empty
-            elements are content.
-    """
-    result: list[Item] = []
-    after_space = False  # the text so far ends in whitespace
-    for number, item in enumerate(items):
-        last = result[-1] if result else None
-        if item.role is Role.TEXT and not item.is_reference and not item.keeps_space and last is not None:
-            visible = item.text.lstrip(_SPACES)
-            takes_space = last.role is Role.BREAK or (last.role is Role.POINT and after_space)
-            if takes_space and len(visible) < len(item.text):
-                source = item.source.lstrip(_SPACES)
-                space = item.source[: len(item.source) - len(source)]
-                result[-1] = last._replace(source=last.source + space)
-                item = item._replace(source=source, text=visible)
-                if not source:
-                    continue
-            elif is_html and not visible and _separates_links(items, number):
-                item = Item(Role.BREAK, item.source, "\n")
-        elif item.role is Role.OPENING and item.name == "a" and is_html and last is not None:
-            if last.role is Role.CLOSING and last.name == "a":
-                result.append(Item(Role.BREAK, "", "\n"))
-        elif item.role is Role.CLOSING and last is not None and (last.role, last.name) == (Role.OPENING, item.name):
-            item = result.pop()._replace(source=last.source + item.source)  # an empty element
-            item = item._replace(role=Role.POINT) if is_html else Item(Role.CONTENT, item.source, OBJECT)
-            after_space = bool(result) and result[-1].role is Role.TEXT and result[-1].text[-1:].isspace()
-        elif item.role is Role.BREAK:
-            item = _join_break(result, item)
-        if item.role is Role.TEXT:
-            after_space = item.text[-1:].isspace()
-        elif item.role is not Role.POINT:
-            after_space = False
-        if (
-            item.role is Role.CONTENT
-            and item.text == OBJECT
-            and result
-            and (result[-1].role, result[-1].text) == (Role.CONTENT, OBJECT)
-        ):
-            item = item._replace(source=result.pop().source + item.source)
-        result.append(item)
-    return result
-
-
-def _separates_links(items: Sequence[Item], number: int) -> bool:
-    around = (items[number - 1], items[number + 1]) if 0 < number < len(items) - 1 else ()
-    return [(item.role, item.name) for item in around] == [(Role.CLOSING, "a"), (Role.OPENING, "a")]
-
-
-def _join_break(result: list[Item], item: Item) -> Item:
-    """Remove the whitespace and the line break before a line break from the result, and return all as one."""
-    if result and result[-1].role is Role.TEXT and not result[-1].is_reference and not result[-1].keeps_space:
-        before = result.pop()
-        source = before.source.rstrip(_SPACES)
-        item = item._replace(source=before.source[len(source) :] + item.source)
-        if source:
-            result.append(before._replace(source=source, text=before.text.rstrip(_SPACES)))
-    if result and result[-1].role is Role.BREAK:
-        item = Item(Role.BREAK, result.pop().source + item.source, "\n")
-    return item
-
-
-def runs(items: Sequence[Item], *, keeps_blank_lines: bool) -> Iterator[int | Run]:
+def runs(items: Sequence[Item]) -> Iterator[int | Run]:
     """Split a document into texts and the items between them.
 
     Args:
         items: The items of a document, prepared.
-        keeps_blank_lines: Whether a blank line in a text is kept, so that it separates sentences.
 
     Yields:
         A run, or the index of an item that is kept.
@@ -124,13 +50,13 @@ def runs(items: Sequence[Item], *, keeps_blank_lines: bool) -> Iterator[int | Ru
         end = start
         while end < len(items) and items[end].role is not Role.BOUNDARY:
             end += 1
-        yield from _parts(items, start, end, keeps_blank_lines)
+        yield from _parts(items, start, end)
         if end < len(items):
             yield end
         start = end + 1
 
 
-def _parts(items: Sequence[Item], start: int, end: int, keeps_blank_lines: bool) -> Iterator[int | Run]:
+def _parts(items: Sequence[Item], start: int, end: int) -> Iterator[int | Run]:
     visible = [index for index in range(start, end) if _is_visible(items[index])]
     texts = (items[index] for index in visible if items[index].role is Role.TEXT)
     if not any(character.isalpha() for item in texts for character in item.text):
@@ -145,7 +71,7 @@ def _parts(items: Sequence[Item], start: int, end: int, keeps_blank_lines: bool)
         if visible[0] <= opening <= visible[-1] < closing:
             last = max(last, closing + 1)
     yield from range(start, first)
-    yield _Builder(items, first, last, closings, overlapping, keeps_blank_lines).run()
+    yield _Builder(items, first, last, closings, overlapping).run()
     yield from range(last, end)
 
 
@@ -188,7 +114,6 @@ class _Builder:
         last: Index after its last item.
         closings: The closing tag of each opening tag.
         overlapping: Opening tags of elements that overlap another element.
-        keeps_blank_lines: As in :func:`runs`.
     """
 
     def __init__(
@@ -198,11 +123,9 @@ class _Builder:
         last: int,
         closings: dict[int, int],
         overlapping: set[int],
-        keeps_blank_lines: bool,
     ) -> None:
         self._items = items
         self._range = range(first, last)
-        self._keeps_blank_lines = keeps_blank_lines
         self._pairs = {
             opening: closing
             for opening, closing in closings.items()
@@ -274,14 +197,10 @@ class _Builder:
         done = len(source) - len(source.lstrip()) if index == self._range.start else 0
         last = len(source.rstrip()) if index == self._range.stop - 1 else len(source)
         has_line_ends = "\n" in source or "\r" in source
-        for match in _LINE_ENDS.finditer(source, done, last) if has_line_ends else ():
+        for match in LINE_ENDS.finditer(source, done, last) if has_line_ends else ():
             start, end = match.span()
             yield source[done:start], done, start
-            is_blank_line = self._keeps_blank_lines and len(_LINE_END.findall(match[0])) > 1
-            if item.keeps_space or is_blank_line:
-                yield _LINE_END.sub("\n", match[0]), start, end
-            else:
-                yield " ", start, end
+            yield " ", start, end
             done = end
         yield source[done:last], done, last
 

@@ -5,40 +5,39 @@ from __future__ import annotations
 from collections import Counter
 
 from model.errors import InvalidMarkup, MarkupNotKept
-from model.text.markup.items import Item, MarkupFormat, Role, items_of
+from model.text.markup.items import ElementRules, Item, Role, Syntax, items_of
 
 _NEVER_NESTED = ("a", "nobr")
 """Elements that end where another one of their name begins."""
 
 
-def verify(
-    items: list[Item], with_attributes: str, translated: str, format: MarkupFormat, ignore_tags: tuple[str, ...]
-) -> None:
+def verify(items: list[Item], with_attributes: str, translated: str, syntax: Syntax, rules: ElementRules) -> None:
     """Check that a translated document has every tag of its source exactly once, and the same structure.
 
     Args:
         items: The items of the document.
         with_attributes: The document with its attributes translated and its texts not.
         translated: The document with both translated.
-        format: Their format.
-        ignore_tags: Names of elements that are not translated.
+        syntax: How they are read.
+        rules: Which elements are translated.
 
     Raises:
         MarkupNotKept: It does not.
     """
     try:
         if any(item.attributes for item in items):
-            source, items = items, items_of(with_attributes, format, ignore_tags)
+            source, items = items, items_of(with_attributes, syntax, rules)
             if [(item.role, item.name) for item in source] != [(item.role, item.name) for item in items]:
                 raise MarkupNotKept("An attribute of the translated document ends its tag.")
         if translated != with_attributes:
-            after = items_of(translated, format, ignore_tags)
+            after = items_of(translated, syntax, rules)
             _compare_sources(items, after)
             # In XML, what separates texts depends on the texts; that it is well-formed is known by now.
-            if format == "html":
+            if syntax != "xml":
                 if _blocks(items) != _blocks(after):
                     raise MarkupNotKept("The blocks of the translated document are not in the order of its source.")
-                _compare_trees(with_attributes, translated, items)
+                if syntax == "html":
+                    _compare_trees(with_attributes, translated, items)
     except InvalidMarkup as error:
         raise MarkupNotKept(f"The translated document cannot be read: {error}") from error
 

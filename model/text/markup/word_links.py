@@ -19,6 +19,9 @@ _IDEOGRAPHS = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff
 _WORD = re.compile(rf"[{_IDEOGRAPHS}][{_SIGNS}]*|(?:(?![{_IDEOGRAPHS}])\w|[{_SIGNS}])+|[^\w\s][{_SIGNS}]*")
 _MAX_WORDS_OF_LINK = 8
 
+REACH = 8
+"""Number of words on each side of a mark among which an aligned one is searched."""
+
 
 def words(text: str, whole: Sequence[Span] = ()) -> list[Span]:
     """The words of a text; each punctuation mark is one as well.
@@ -37,6 +40,23 @@ def words(text: str, whole: Sequence[Span] = ()) -> list[Span]:
     return spans
 
 
+def pattern_of(text: str, start: int, end: int) -> str:
+    """Matches a part of a text: as a part of a longer word only if it is one there.
+
+    Args:
+        text: The text.
+        start: Index of the first character of the part.
+        end: Index after its last one.
+    """
+    before, after = text[max(0, start - 1) : start + 1], text[end - 1 : end + 1]
+    is_begin, is_end = not (len(before) == 2 and before.isalnum()), not (len(after) == 2 and after.isalnum())
+    return (
+        (r"(?<!\w)" if text[start].isalnum() and is_begin else "")
+        + re.escape(text[start:end])
+        + (r"(?!\w)" if text[end - 1].isalnum() and is_end else "")
+    )
+
+
 class WordLinks:
     """The words of a text and of its translation, linked by a word alignment.
 
@@ -44,19 +64,27 @@ class WordLinks:
         source: Words of the text.
         target: Words of its translation.
         links: Spans of the text and of the translation that belong together, in any order.
+        nearest: For parts of the text without a link, the most probable words of the translation.
     """
 
-    def __init__(self, source: Sequence[Span], target: Sequence[Span], links: Sequence[tuple[Span, Span]]) -> None:
+    def __init__(
+        self,
+        source: Sequence[Span],
+        target: Sequence[Span],
+        links: Sequence[tuple[Span, Span]],
+        nearest: Sequence[tuple[Span, Span]] = (),
+    ) -> None:
         self.source = source
         self.target = target
         self._source_starts = [start for start, _ in source]
         self._target_starts = [start for start, _ in target]
-        votes: dict[int, dict[int, int]] = {}
+        votes: dict[int, dict[int, float]] = {}
         for source_span, target_span in links:
             for target_word, target_size in _overlapping(target, self._target_starts, target_span):
                 counts = votes.setdefault(target_word, {})
                 for source_word, source_size in _overlapping(source, self._source_starts, source_span):
-                    counts[source_word] = counts.get(source_word, 0) + target_size * source_size
+                    share = source_size / (source_span[1] - source_span[0])
+                    counts[source_word] = counts.get(source_word, 0) + target_size * share
         self.source_of = {
             word: max(counts, key=lambda source_word: (counts[source_word], -source_word))
             for word, counts in votes.items()
@@ -67,6 +95,21 @@ class WordLinks:
         """By word of the text: the words of the translation that belong to it, in order."""
         for word in sorted(self.source_of):
             self.targets_of.setdefault(self.source_of[word], []).append(word)
+        self.nearest_to: dict[int, int] = {}
+        """By word of the text without a word of the translation: the one that it most probably belongs to."""
+        for target_word, counts in votes.items():
+            for source_word in counts:
+                if source_word not in self.targets_of:
+                    self.nearest_to.setdefault(source_word, target_word)
+        for source_span, target_span in nearest:
+            for target_word, _ in _overlapping(target, self._target_starts, target_span):
+                for source_word, _ in _overlapping(source, self._source_starts, source_span):
+                    if source_word not in self.targets_of:
+                        self.nearest_to.setdefault(source_word, target_word)
+
+    def source_in(self, start: int, end: int) -> range:
+        """The words of the text that start in a span."""
+        return range(bisect_left(self._source_starts, start), bisect_left(self._source_starts, end))
 
     def source_before(self, position: int) -> int:
         """The last word of the text that ends at or before a position, or -1."""
@@ -150,11 +193,20 @@ class Pieces:
                 best, best_value = (start, word + 1), (value, count)
         return best
 
-    def nearest_unaligned(self, position: int, first: int, last: int, reach: int) -> int | None:
-        """The free word of weight 0 between two words that is nearest to a position and within reach, or None."""
-        for distance in range(reach):
-            for word in (position + distance, position - 1 - distance):
-                is_unaligned = first <= word < last and self._weights[word] == self._weights[word + 1]
-                if is_unaligned and self.is_free(word, word + 1):
-                    return word
+    def nearest(self, words: Sequence[int], limits: tuple[int, int], near: int, heaviest: int) -> int | None:
+        """The free word of at most a weight that is nearest to a position and within reach, or None.
+
+        Args:
+            words: The words to choose from, in order.
+            limits: The range of indices in them.
+            near: The index in them of the first word after the position.
+            heaviest: The largest weight.
+        """
+        for distance in range(REACH):
+            for index in (near + distance, near - 1 - distance):
+                if limits[0] <= index < limits[1]:
+                    word = words[index]
+                    is_light = self._weights[word + 1] - self._weights[word] <= heaviest
+                    if is_light and self.is_free(word, word + 1):
+                        return word
         return None

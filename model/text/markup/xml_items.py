@@ -1,25 +1,28 @@
 """XML as items, from the parser expat of the standard library: strict, and without entities that a document declares.
 
 XML has no inline elements by name. An element is inline if there is text beside it, or if it is the only element in
-an inline element; it then belongs to the text around it. All others separate texts. An empty inline element is a word
-of its sentence, because translation tools send such placeholders: ``<x id="1"/> was deleted``.
+an inline element; it then belongs to the text around it, unless it holds a clause: it begins after the end of one, and
+ends with a sign. All others separate texts. An empty inline element is a word of its sentence, because translation
+tools send such placeholders: ``<x id="1"/> was deleted``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from xml.parsers import expat
 
 from model.errors import InvalidMarkup
-from model.text.markup.items import MAX_SHOWN, OBJECT, Item, Role
+from model.text.markup.html_names import is_not_translated, is_other_language
+from model.text.markup.items import MAX_SHOWN, NO_RULES, OBJECT, ElementRules, Item, Role
 from model.text.pieces import SURROGATE
 
 _PROLOG = re.compile(r"<\?xml\s|(?>\s|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE", re.DOTALL)
 _WRAPPER = "verso-fragment"
 _BYTE_ORDER_MARK = "\ufeff"
+_CLAUSE_ENDS = frozenset(".;:!?…。；：！？")
 
 
 @dataclass(slots=True)
@@ -33,6 +36,8 @@ class _Element:
         keeps_space: Whether xml:space="preserve" applies to it.
         has_text: Whether it has text directly in it.
         num_children: Elements directly in it.
+        begins_clause: Whether it begins the element around it, or follows the sign at the end of a clause.
+        is_clause: Whether it begins a clause, has several words, and ends with such a sign.
     """
 
     name: str
@@ -41,6 +46,8 @@ class _Element:
     keeps_space: bool
     has_text: bool = False
     num_children: int = 0
+    begins_clause: bool = False
+    is_clause: bool = False
 
 
 @dataclass(slots=True)
@@ -60,26 +67,26 @@ class _Event:
     text: str = ""
 
 
-def xml_items(document: str, ignore_tags: Iterable[str] = ()) -> list[Item]:
+def xml_items(document: str, rules: ElementRules = NO_RULES) -> list[Item]:
     """The items of an XML document, or of a part of one: text with elements.
 
     Args:
         document: The document. The encoding in its declaration is ignored.
-        ignore_tags: Names of elements that are not translated, with or without their prefix.
+        rules: Which elements are translated and which separate texts; names are with or without their prefix.
 
     Raises:
         InvalidMarkup: It is not well-formed, or it declares entities.
     """
     if document.startswith(_BYTE_ORDER_MARK):
-        rest = xml_items(document.removeprefix(_BYTE_ORDER_MARK), ignore_tags)
+        rest = xml_items(document.removeprefix(_BYTE_ORDER_MARK), rules)
         return [Item(Role.BOUNDARY, _BYTE_ORDER_MARK), *rest]
     surrogate = SURROGATE.search(document)
     if surrogate:
         line_start = document.rfind("\n", 0, surrogate.start()) + 1
         line = document.count("\n", 0, line_start) + 1
         raise InvalidMarkup("an unpaired surrogate is not a character", line, surrogate.start() - line_start + 1)
-    reader = _Reader(document, frozenset(ignore_tags))
-    return _items(reader.source, reader.elements, reader.events)
+    reader = _Reader(document, rules)
+    return _items(reader.source, reader.elements, reader.events, _inline(reader.elements, rules))
 
 
 class _Reader:
@@ -87,17 +94,21 @@ class _Reader:
 
     Args:
         document: The document, without byte order mark.
-        ignored: Names of elements that are not translated.
+        rules: Which elements are translated.
 
     Raises:
         InvalidMarkup: As in :func:`xml_items`.
     """
 
-    def __init__(self, document: str, ignored: frozenset[str]) -> None:
+    def __init__(self, document: str, rules: ElementRules) -> None:
         self.source = document.encode()
         self.elements: list[_Element] = []
         self.events: list[_Event] = []
-        self._ignored = ignored
+        self._ignored = frozenset(rules.ignored)
+        self._language = rules.language
+        self._last_visible = ""  # the last character of the text so far
+        self._num_spaces = 0  # between words, so far
+        self._spaces_before: list[int] = []  # by open element
         self._open: list[int] = []
         # Without a declaration the document may be a fragment, so it is read as the content of an element.
         self._wrapper = b"" if _PROLOG.match(document) else f"<{_WRAPPER}>".encode()
@@ -131,20 +142,32 @@ class _Reader:
         parent = self._open[-1] if self._open else -1
         around = self.elements[parent] if self._open else _Element("", -1, is_kept=False, keeps_space=False)
         around.num_children += 1
+        is_root = not self.elements or (self.elements[0].name == _WRAPPER and len(self.elements) == 1)
         is_kept = around.is_kept or bool(self._ignored & {name, name.rpartition(":")[2]})
-        is_kept = is_kept or attributes.get("translate", attributes.get("its:translate")) == "no"
+        is_kept = is_kept or is_not_translated(attributes)
+        is_kept = is_kept or (not is_root and is_other_language(attributes.get("xml:lang", ""), self._language))
         keeps_space = {"preserve": True, "default": False}.get(attributes.get("xml:space", ""), around.keeps_space)
         self._open.append(len(self.elements))
-        self.elements.append(_Element(name, parent, is_kept, keeps_space))
+        is_first = not around.has_text and around.num_children == 1
+        self.elements.append(
+            _Element(name, parent, is_kept, keeps_space, begins_clause=is_first or self._last_visible in _CLAUSE_ENDS)
+        )
+        self._spaces_before.append(self._num_spaces)
         self._event("start")
 
     def _end(self, _: str) -> None:
         self._event("end")
-        self._open.pop()
+        element = self.elements[self._open.pop()]
+        has_words = self._num_spaces > self._spaces_before.pop()
+        element.is_clause = element.begins_clause and has_words and self._last_visible in _CLAUSE_ENDS
 
     def _text(self, data: str) -> None:
         if data.strip():
             self.elements[self._open[-1]].has_text = True
+            self._last_visible = data.rstrip()[-1]
+            self._num_spaces += len(data.split()) - 1
+        else:
+            self._num_spaces += 1
         self._event("text", data)
 
     def _entity(self, name: str, *_: Any) -> None:
@@ -152,8 +175,9 @@ class _Reader:
         raise self._error(reason, self._expat.CurrentLineNumber, self._expat.CurrentColumnNumber)
 
 
-def _items(source: bytes, elements: Sequence[_Element], events: Sequence[_Event]) -> list[Item]:
-    is_inline = _inline(elements)
+def _items(
+    source: bytes, elements: Sequence[_Element], events: Sequence[_Event], is_inline: Sequence[bool]
+) -> list[Item]:
     items: list[Item] = []
     index = 0
     while index < len(events):
@@ -193,13 +217,20 @@ def _items(source: bytes, elements: Sequence[_Element], events: Sequence[_Event]
     return items
 
 
-def _inline(elements: Sequence[_Element]) -> list[bool]:
+def _inline(elements: Sequence[_Element], rules: ElementRules) -> list[bool]:
     """For each element, whether it belongs to the text around it."""
+    splitting, never = frozenset(rules.splitting), frozenset(rules.inline)
     inline: list[bool] = []
     for element in elements:
+        names = {element.name, element.name.rpartition(":")[2]}
         around = elements[element.parent] if element.parent >= 0 else None
-        is_alone = around is not None and around.num_children == 1 and inline[element.parent]
-        inline.append(around is not None and (around.has_text or is_alone))
+        if names & splitting or around is None:
+            inline.append(False)
+        elif names & never or not rules.outline:
+            inline.append(True)
+        else:
+            is_alone = around.num_children == 1 and inline[element.parent]
+            inline.append((around.has_text and not element.is_clause) or is_alone)
     return inline
 
 

@@ -12,7 +12,7 @@ from model.artifacts.bundle import load_bundle
 from model.decoding.options import Hypothesis
 from model.errors import InvalidMarkup
 from model.text.glossary import GlossaryTerm
-from model.text.markup import MarkedUp, MarkupFormat
+from model.text.markup import MarkedUp, MarkupFormat, PlacedText
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 from tests.model.markup_documents import kept_sources
@@ -121,6 +121,27 @@ def test_a_comma_more_or_less_in_one_sentence_moves_no_mark_of_another() -> None
     assert translation.text == "OH BUT. MANY<i>,</i> SICK, RUDE."
 
 
+def test_a_text_whose_elements_outnumber_the_words_of_its_translation_stays_with_all_details() -> None:
+    options = TranslationOptions(format="html", return_alignment=True)
+    plan = pipeline().prepare("<p><b>so</b> <i>many</i> {x}</p><p>sick</p>", "en", "de", options)
+    plan.settle([answer("many"), answer("sick")])
+    translation = plan.complete({item.key: letter_by_letter(item) for item in plan.attended})
+    assert translation.text == "<p><b>so</b> <i>many</i> {x}</p><p>SICK</p>"
+    assert translation.integrity is not None
+    assert [use.source == use.target for use in translation.integrity] == [True]
+    assert {translation.text[slice(*link.target)] for link in translation.alignment or ()} == set("SICK")
+
+
+def test_texts_with_markup_stay_if_their_marks_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "model.translation.document.place_marks",
+        lambda marked, text, *_: PlacedText(text, ((-1, 0),) * len(marked.marks)),
+    )
+    plan = pipeline().prepare("<p>so <b>many</b></p><p>sick</p>", "en", "de", TranslationOptions(format="html"))
+    plan.settle([answer("so many"), answer("sick")])
+    assert plan.complete().text == "<p>so <b>many</b></p><p>SICK</p>"
+
+
 def test_marks_of_alternatives_are_placed_by_the_alignment_of_each() -> None:
     options = TranslationOptions(format="html", num_hypotheses=3)
     plan = pipeline().prepare("<p>plain.</p>so. <b>many</b> sick rude.", "en", "de", options)
@@ -192,9 +213,11 @@ def test_what_a_model_writes_is_text_whatever_it_is(written: str, format: Markup
         assert kept_sources(rendered, format) == kept_sources(with_title, format)
         # The tokenizer of the pipeline writes capitals.
         texts = [marked.text for marked in MarkedUp(rendered, format).texts]
-        assert sorted(texts) == sorted(
-            [written.upper().strip()] * len(plan.sentences) if any(map(str.isalpha, written)) else []
-        )
+        result = [written.upper().strip()] * len(plan.sentences) if any(map(str.isalpha, written)) else []
+        # A text with two elements stays if its translation has no two words for them.
+        if len(re.findall(r"\w+", written)) < 2:
+            result = ["one two, four.", *result[1:]]
+        assert sorted(texts) == sorted(result)
 
 
 @pytest.mark.slow

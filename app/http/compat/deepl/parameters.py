@@ -111,13 +111,13 @@ class TranslateParameters(GlossaryChoice):
     """Names of elements whose content is not translated."""
 
     splitting_tags: Names = []
-    """Accepted; elements split sentences as they do in `POST /translate`."""
+    """Names of elements that separate texts."""
 
     non_splitting_tags: Names = []
-    """Accepted, likewise."""
+    """Names of elements that never separate texts."""
 
     outline_detection: bool = True
-    """Accepted, likewise."""
+    """Whether elements of XML separate texts by their position; otherwise only those of `splitting_tags` do."""
 
     split_sentences: Annotated[Literal["0", "1", "nonewlines"], BeforeValidator(_as_digit)] = "1"
     """Accepted; texts are always split into sentences, and line breaks come back."""

@@ -191,4 +191,8 @@ def _options(body: TranslateParameters, terms: Glossary, formality: Formality | 
         glossary=terms,
         format=body.tag_handling or "text",
         ignore_tags=tuple(body.ignore_tags) if body.tag_handling else (),
+        splitting_tags=tuple(body.splitting_tags) if body.tag_handling else (),
+        non_splitting_tags=tuple(body.non_splitting_tags) if body.tag_handling else (),
+        outline_detection=body.outline_detection,
+        is_lenient=True,
     )
