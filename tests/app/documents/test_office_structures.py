@@ -8,6 +8,8 @@ from typing import Any
 
 import docx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lxml import etree
 
 from app.documents.formats.inline import Group, Point, Range, paired
@@ -42,6 +44,7 @@ def instruction(name: str) -> str:
 
 RANGE = '<w:{}Start w:id="{}"/>'.format, '<w:{}End w:id="{}"/>'.format
 NUMBER = '<w:fldSimple w:instr=" SEQ Figure "><w:r><w:t>1</w:t></w:r></w:fldSimple>'
+BOLD = "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>".format
 LINKED = '<w:fldSimple w:instr=" HYPERLINK x "><w:r><w:t>{}</w:t></w:r></w:fldSimple>'.format
 
 
@@ -350,3 +353,26 @@ def test_templates_are_read_like_documents(suffix: str, like: str) -> None:
         ".pptx": presentation(),
     }
     assert texts_of(suffix, data[like]) == texts_of(like, data[like]) != []
+
+
+RUNS = st.sampled_from([T(" one "), T(" two "), BOLD(" three "), BOLD(" four "), "<w:r><w:tab/></w:r>", NUMBER])
+STARTS_AND_ENDS = st.sampled_from(
+    [RANGE[end](kind, number) for end in (0, 1) for kind in ("bookmark", "commentRange") for number in (1, 2)]
+    + [instruction("HYPERLINK x"), instruction("PAGE"), SIGN("end"), SIGN("begin")]
+)
+LINKS = st.lists(RUNS, max_size=3).map(lambda runs: f'<w:hyperlink w:anchor="a">{"".join(runs)}</w:hyperlink>')
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(RUNS | STARTS_AND_ENDS | LINKS, max_size=10))
+def test_everything_in_a_paragraph_of_word_is_there_once_and_in_its_order(content: list[str]) -> None:
+    def skeleton(data: bytes) -> list[tuple[str, str]]:
+        elements = etree.fromstring(part(data, "word/document.xml").encode()).iter(f"{{{WORD_SPACE}}}*")
+        kinds = ((element.tag.rpartition("}")[2], "".join(element.attrib.values())) for element in elements)
+        return [kind for kind in kinds if kind[0] not in ("r", "rPr", "b", "t")]
+
+    data = with_body(f"<w:p>{''.join(content)}</w:p>")
+    result = translated(".docx", data)
+    assert skeleton(result) == skeleton(data)
+    texts = ["".join(etree.fromstring(part(file, "word/document.xml").encode()).itertext()) for file in (data, result)]
+    assert "".join(texts[1].split()).upper() == "".join(texts[0].split()).upper()
