@@ -376,3 +376,34 @@ def test_everything_in_a_paragraph_of_word_is_there_once_and_in_its_order(conten
     assert skeleton(result) == skeleton(data)
     texts = ["".join(etree.fromstring(part(file, "word/document.xml").encode()).itertext()) for file in (data, result)]
     assert "".join(texts[1].split()).upper() == "".join(texts[0].split()).upper()
+
+
+TEXTS = st.sampled_from(
+    [" one ", " two ", "three ", "<text:s/>", '<text:s text:c="4"/>', "<text:tab/>", "<text:line-break/>"]
+)
+ENDS = st.sampled_from(
+    [
+        f'<text:{kind}-{end} text:name="{name}"/>'
+        for kind in ("bookmark", "reference-mark")
+        for end in ("start", "end")
+        for name in "ab"
+    ]
+)
+GROUPS = st.builds(
+    "<text:{0}>{1}</text:{0}>".format, st.sampled_from(["span", "a"]), st.lists(TEXTS, max_size=3).map("".join)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TEXTS | ENDS | GROUPS, max_size=10))
+def test_everything_in_a_paragraph_of_open_document_is_there_once_and_in_its_order(content: list[str]) -> None:
+    def skeleton(data: bytes) -> list[tuple[str, list[str]]]:
+        elements = etree.fromstring(part(data, "content.xml").encode())[0].iterdescendants("{*}*")
+        kinds = [(element.tag.rpartition("}")[2], element.attrib.values()) for element in elements]
+        return [kind for kind in kinds if kind not in (("s", []), ("span", []))]
+
+    data = open_text(f"<text:p>{''.join(content)}</text:p>")
+    result = translated(".odt", data)
+    assert skeleton(result) == skeleton(data)
+    texts = ["".join(etree.fromstring(part(file, "content.xml").encode()).itertext()) for file in (data, result)]
+    assert texts[1].upper().split() == texts[0].upper().split()
