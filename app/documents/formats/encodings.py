@@ -44,7 +44,7 @@ _SUPERSETS = {
 _MULTIBYTE = ("iso2022", "cp9", "gb", "hz", "big5", "euc", "shift", "johab")
 _LATIN = ["cp1252", "cp1250", "cp1254", "cp1257", "iso8859_2", "mac_roman"]
 _OTHER_SCRIPTS = [
-    *("cp1251", "koi8_r", "cp1253", "cp1255", "cp1256", "cp874"),
+    *("cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255", "cp1256", "cp874"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
 _HEAD_BYTES = 4096
@@ -217,7 +217,9 @@ def _most_probable(data: bytes) -> str:
     num_high = len(sample.translate(None, bytes(range(128))))
     if num_high < _FEW_BYTES and _first_decoding(sample, ["cp1252"]):
         return "cp1252"
-    is_latin = num_high < len(re.findall(rb"[A-Za-z]", sample))
+    # Letters with accents stand alone between others; those of other scripts stand together.
+    together = sum(map(len, re.findall(rb"[\x80-\xff]{2,}", sample))) / max(num_high, 1)
+    is_latin = together < 0.5 or (together < 0.8 and num_high < len(re.findall(rb"[A-Za-z]", sample)))
     matches = charset_normalizer.from_bytes(sample, cp_isolation=_LATIN if is_latin else _OTHER_SCRIPTS)
     fitness = {
         name: match.coherence - _CHAOS_WEIGHT * match.chaos for match in matches for name in match.could_be_from_charset
