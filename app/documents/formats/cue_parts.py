@@ -21,12 +21,13 @@ TAG = re.compile(
 )
 """Tags of SubRip and WebVTT, times of words, and the overrides of ASS, which other formats have too."""
 
-_TURN = re.compile(r"[-–—‐]\s*(?=\S)|>{2,3}\s*")
+_MARKS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]*+")
+_TURN = re.compile(r"[-–—‐]{1,2}+\s*+(?=\S)|>{2,3}\s*")
 _NAME = re.compile(r"(?P<name>[^\W\d_][\w .,'’&#/()\[\]-]{1,38}):(?:\s+|$)")
 _IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _NAMED = re.compile(r"(?P<name>[^\W\d_][\w.’'-]{0,20}(?: [^\W\d_][\w.’'-]{0,20})?): ")
-_NOTES = re.compile(r"[♩♪♫♬]++\s*|#\s+(?=.*\s#$)")
-_NOTES_AT_END = re.compile(r"(?:\s?[♩♪♫♬]{1,3}|\s#)$")
+_NOTES = re.compile(r"[♩♪♫♬¶]++\s*|#\s+(?=.*\s#$)")
+_NOTES_AT_END = re.compile(r"(?:\s?[♩♪♫♬¶]{1,3}|\s#)$")
 _BRACKETS = {"[": "]", "(": ")"}
 _WORD_TIME = re.compile(r"<\d|\{\\[kK]")
 _UNFINISHED = re.compile(r"[\w,;–—-]$")
@@ -160,7 +161,8 @@ def opening_of(text: str) -> tuple[int, Kind]:
     Args:
         text: The text of a line or a part, without tags.
     """
-    position = 0
+    marks = _MARKS.match(text)  # of direction
+    position = marks.end() if marks else 0
     kind: Kind = "plain"
     for pattern in (_TURN, _NAME):
         match = pattern.match(text, position)
