@@ -143,10 +143,12 @@ def part_of(lines: Sequence[Line], nodes_of: Callable[[str], list[Node]]) -> Cue
     start = len(said) - len(said.lstrip()) + length
     if not length or not isinstance(first, str) or start > len(first):
         return CuePart(tuple(lines), core, complete, kind, _style(nodes))
-    suffix = _closing_of(said[start:], kind) if isinstance(last, str) else ""
     rest = [first[start:], *core[1:]]
-    if suffix:
+    suffix = _closing_of(said[start:], kind)
+    if suffix and isinstance(last, str) and last.endswith(suffix):
         rest[-1] = str(rest[-1]).removesuffix(suffix)
+    else:
+        suffix = ""
     inner, complete_inner = peeled(rest)
 
     def complete_all(content: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -47,6 +47,7 @@ RED, BLUE, END = '<font color="red">', '<font color="blue">', "</font>"
         ("\u200e- Who?\n\u200e- Me.", ["Who?", "Me."]),
         ("Wait--\n--what?", ["Wait--", "what?"]),
         ("¶ la la ¶", ["la la"]),
+        ("♪ la <i>la ♪</i>♪", ['la <i id="0">la ♪</i>♪']),
         ("<i>[door opens]</i>", ["door opens"]),
         ("{\\an8}- <i>Yes!</i>\n- No.", ["Yes!", "No."]),
         ("<i>- Who?\n- Me.</i>", ["Who?", "Me."]),
