@@ -12,7 +12,7 @@ from typing import Literal
 from app.documents.formats.inline import Complete, Group, Node, Point, peeled, shown_text
 
 Kind = Literal["plain", "turn", "sound", "song"]
-"""What a part is: speech that may go on, the beginning of a speaker's turn, a sound in brackets, or what is sung."""
+"""What a part is: speech that may continue, the beginning of a speaker's turn, a sound in brackets, or what is sung."""
 
 # Nothing is given back, so that a tag without an end is read once.
 TAG = re.compile(
@@ -88,8 +88,8 @@ class CuePart:
         """What is said."""
         return shown_text(self.nodes).strip()
 
-    def goes_on(self, following: CuePart) -> bool:
-        """Whether a sentence of this part goes on in the following one."""
+    def continues_in(self, following: CuePart) -> bool:
+        """Whether a sentence of this part continues in the following one."""
         is_closed = self.kind == "sound" or _ends_song(self.lines[-1].bare)
         is_same_kind = following.kind == self.kind == "song" or (not is_closed and following.kind == "plain")
         if not is_same_kind or (self.style != following.style and self.style and following.style):

@@ -19,7 +19,7 @@ _MARKS = (
 )
 _BINARY = (b"PK\x03\x04", b"%PDF", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"{\\rtf")
 _CONTROL = re.compile("[\x00-\x06\x0e-\x19\x7f-\x9f]")
-"""What no text holds. Latin-1 with such characters is Windows-1252; the end-of-file sign of DOS (0x1A) is allowed."""
+"""What no text has. Latin-1 with such characters is Windows-1252; the end-of-file sign of DOS (0x1A) is allowed."""
 
 _KNOWN = re.compile(
     r"cp\d+|iso8859-\d+|iso2022_\w+|koi8-[rtu]|mac-\w+|gb2312|gbk|gb18030|hz|big5\w*|euc_\w+|shift_jis\w*|johab"
