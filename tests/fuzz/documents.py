@@ -51,5 +51,5 @@ TARGETS = [
         size=unpacked_size if suffix in ARCHIVES else len,
     )
     for suffix in FORMATS
-    if suffix not in (".htm", ".xlf")
+    if suffix not in (".htm", ".xlf", ".dotx", ".ott", ".potx", ".ppsx")
 ]

@@ -566,7 +566,7 @@ WORD_FILES = {
         WORD + P,
         P_END + WORD_END,
     ),
-    "numbering": repeated("a %1.%2 ", f'{WORD}<w:lvlText w:val="', f'"/>{WORD_END}'),
+    "numbering": repeated("ab %1.%2 ", f'{WORD}<w:lvlText w:val="', f'"/>{WORD_END}'),
     "controls": chains("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", RUN, WORD + P, P_END + WORD_END, depth=100),
     "comments": repeated("<!--a-->", WORD + P + RUN, P_END + WORD_END),
     "sections": repeated("<![CDATA[a]]>", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),

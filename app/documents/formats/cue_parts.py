@@ -12,7 +12,7 @@ from typing import Literal
 from app.documents.formats.inline import Complete, Group, Node, Point, peeled, shown_text
 
 Kind = Literal["plain", "turn", "sound", "song"]
-"""What a part is: speech that may go on, the beginning of a speaker's turn, a sound in brackets, or what is sung."""
+"""What a part is: speech that may continue, the beginning of a speaker's turn, a sound in brackets, or what is sung."""
 
 # Nothing is given back, so that a tag without an end is read once.
 TAG = re.compile(
@@ -21,12 +21,13 @@ TAG = re.compile(
 )
 """Tags of SubRip and WebVTT, times of words, and the overrides of ASS, which other formats have too."""
 
-_TURN = re.compile(r"[-–—‐]\s*(?=\S)|>{2,3}\s*")
+_MARKS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]*+")
+_TURN = re.compile(r"[-–—‐]{1,2}+\s*+(?=\S)|>{2,3}\s*")
 _NAME = re.compile(r"(?P<name>[^\W\d_][\w .,'’&#/()\[\]-]{1,38}):(?:\s+|$)")
 _IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _NAMED = re.compile(r"(?P<name>[^\W\d_][\w.’'-]{0,20}(?: [^\W\d_][\w.’'-]{0,20})?): ")
-_NOTES = re.compile(r"[♩♪♫♬]++\s*|#\s+(?=.*\s#$)")
-_NOTES_AT_END = re.compile(r"(?:\s?[♩♪♫♬]{1,3}|\s#)$")
+_NOTES = re.compile(r"[♩♪♫♬¶]++\s*|#\s+(?=.*\s#$)")
+_NOTES_AT_END = re.compile(r"(?:\s?[♩♪♫♬¶]{1,3}|\s#)$")
 _BRACKETS = {"[": "]", "(": ")"}
 _WORD_TIME = re.compile(r"<\d|\{\\[kK]")
 _UNFINISHED = re.compile(r"[\w,;–—-]$")
@@ -87,8 +88,8 @@ class CuePart:
         """What is said."""
         return shown_text(self.nodes).strip()
 
-    def goes_on(self, following: CuePart) -> bool:
-        """Whether a sentence of this part goes on in the following one."""
+    def continues_in(self, following: CuePart) -> bool:
+        """Whether a sentence of this part continues in the following one."""
         is_closed = self.kind == "sound" or _ends_song(self.lines[-1].bare)
         is_same_kind = following.kind == self.kind == "song" or (not is_closed and following.kind == "plain")
         if not is_same_kind or (self.style != following.style and self.style and following.style):
@@ -142,10 +143,12 @@ def part_of(lines: Sequence[Line], nodes_of: Callable[[str], list[Node]]) -> Cue
     start = len(said) - len(said.lstrip()) + length
     if not length or not isinstance(first, str) or start > len(first):
         return CuePart(tuple(lines), core, complete, kind, _style(nodes))
-    suffix = _closing_of(said[start:], kind) if isinstance(last, str) else ""
     rest = [first[start:], *core[1:]]
-    if suffix:
+    suffix = _closing_of(said[start:], kind)
+    if suffix and isinstance(last, str) and last.endswith(suffix):
         rest[-1] = str(rest[-1]).removesuffix(suffix)
+    else:
+        suffix = ""
     inner, complete_inner = peeled(rest)
 
     def complete_all(content: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -160,7 +163,8 @@ def opening_of(text: str) -> tuple[int, Kind]:
     Args:
         text: The text of a line or a part, without tags.
     """
-    position = 0
+    marks = _MARKS.match(text)  # of direction
+    position = marks.end() if marks else 0
     kind: Kind = "plain"
     for pattern in (_TURN, _NAME):
         match = pattern.match(text, position)

@@ -10,10 +10,16 @@ from dataclasses import dataclass
 
 from app.errors import DocumentRefused
 
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 _BINARY = (b"PK\x03\x04", b"%PDF", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"{\\rtf")
 _CONTROL = re.compile("[\x00-\x06\x0e-\x19\x7f-\x9f]")
-"""What no text holds. Latin-1 with such characters is Windows-1252; the end-of-file sign of DOS (0x1A) is allowed."""
+"""What no text has. Latin-1 with such characters is Windows-1252; the end-of-file sign of DOS (0x1A) is allowed."""
 
 _KNOWN = re.compile(
     r"cp\d+|iso8859-\d+|iso2022_\w+|koi8-[rtu]|mac-\w+|gb2312|gbk|gb18030|hz|big5\w*|euc_\w+|shift_jis\w*|johab"
@@ -36,13 +42,17 @@ _SUPERSETS = {
 """What programs write when they declare these encodings, and browsers read."""
 
 _MULTIBYTE = ("iso2022", "cp9", "gb", "hz", "big5", "euc", "shift", "johab")
-_LATIN = ["cp1252", "cp1250", "cp1254", "cp1257", "mac_roman"]
+_LATIN = ["cp1252", "cp1250", "cp1254", "cp1257", "iso8859_2", "mac_roman"]
 _OTHER_SCRIPTS = [
-    *("cp1251", "koi8_r", "cp1253", "cp1255", "cp1256", "cp874"),
+    *("cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255", "cp1256", "cp874"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
 _HEAD_BYTES = 4096
 _SAMPLE_BYTES = 50_000
+_CHAOS_WEIGHT = 5
+_MARGIN = 0.025
+"""By how much a text must look better in another encoding than in Windows-1252; chosen on the corpus of chardet."""
+
 _FEW_BYTES = 8
 """So few bytes beyond ASCII do not show a script."""
 
@@ -207,12 +217,13 @@ def _most_probable(data: bytes) -> str:
     num_high = len(sample.translate(None, bytes(range(128))))
     if num_high < _FEW_BYTES and _first_decoding(sample, ["cp1252"]):
         return "cp1252"
-    is_latin = num_high < len(re.findall(rb"[A-Za-z]", sample))
+    # Letters with accents stand alone between others; those of other scripts stand together.
+    together = sum(map(len, re.findall(rb"[\x80-\xff]{2,}", sample))) / max(num_high, 1)
+    is_latin = together < 0.5 or (together < 0.8 and num_high < len(re.findall(rb"[A-Za-z]", sample)))
     matches = charset_normalizer.from_bytes(sample, cp_isolation=_LATIN if is_latin else _OTHER_SCRIPTS)
-    best = matches.best()
-    if best is None:
-        return "cp1252"
-    usual = next((match for match in matches if "cp1252" in match.could_be_from_charset), None)
-    if usual and usual.chaos <= best.chaos + 0.01 and usual.coherence >= best.coherence - 0.05:
-        return "cp1252"
-    return codecs.lookup(best.encoding).name
+    fitness = {
+        name: match.coherence - _CHAOS_WEIGHT * match.chaos for match in matches for name in match.could_be_from_charset
+    }
+    best = max(fitness, key=fitness.__getitem__, default="cp1252")
+    is_usual = fitness.get("cp1252", float("-inf")) >= fitness.get(best, 0.0) - _MARGIN
+    return "cp1252" if is_usual else codecs.lookup(best).name

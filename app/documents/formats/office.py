@@ -17,6 +17,7 @@ _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _WORD = re.compile(r"[^\W\d_]{2}")
 """What the text around a number has if it is more than a bracket or the letter of a list."""
+_MAX_NUMBERING_PARTS = 21
 
 
 class OfficeFile(DocumentFile):
@@ -77,7 +78,7 @@ class OfficeFile(DocumentFile):
             parts: Text and codes of numbers (``%1``) in turn.
             put: Takes the translation with the same codes.
         """
-        if not any(map(_WORD.search, parts[::2])):
+        if not any(map(_WORD.search, parts[::2])) or len(parts) > _MAX_NUMBERING_PARTS:
             return
         codes = {code.replace("%", ""): code for code in parts[1::2]}
 

@@ -228,7 +228,7 @@ def _sentences(parts: Iterator[CuePart]) -> Iterator[list[CuePart]]:
     """The parts of cues, those of one sentence together."""
     sentence: list[CuePart] = []
     for part in parts:
-        if sentence and not (len(sentence) < _MAX_PARTS and sentence[-1].goes_on(part)):
+        if sentence and not (len(sentence) < _MAX_PARTS and sentence[-1].continues_in(part)):
             yield sentence
             sentence = []
         sentence.append(part)

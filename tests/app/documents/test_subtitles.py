@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.documents.formats.cue_division import CUT, divide
 from tests.app.documents.translated import read, texts_of, translated_text, unchanged
@@ -42,6 +44,10 @@ RED, BLUE, END = '<font color="red">', '<font color="blue">', "</font>"
         ("# La la, my love #", ["La la, my love"]),
         ("#1 is the best", ["#1 is the best"]),
         ("♪", []),
+        ("\u200e- Who?\n\u200e- Me.", ["Who?", "Me."]),
+        ("Wait--\n--what?", ["Wait--", "what?"]),
+        ("¶ la la ¶", ["la la"]),
+        ("♪ la <i>la ♪</i>♪", ['la <i id="0">la ♪</i>♪']),
         ("<i>[door opens]</i>", ["door opens"]),
         ("{\\an8}- <i>Yes!</i>\n- No.", ["Yes!", "No."]),
         ("<i>- Who?\n- Me.</i>", ["Who?", "Me."]),
@@ -194,3 +200,34 @@ def test_subtitles_may_lack_blank_lines() -> None:
 
 def test_a_blank_line_within_a_cue_divides_it() -> None:
     assert texts_of(".srt", srt("One line.\n\nAnother line.", "Two.")) == ["One line.", "Another line.", "Two."]
+
+
+WORDS = st.sampled_from(["Good evening.", "and then", "we go", "Yes!", "ANNA:", "42", "the sea", "Who?"])
+SIGNS = (
+    "{}",
+    "{}",
+    "- {}",
+    ">> {}",
+    "[{}]",
+    "♪ {} ♪",
+    "<i>{}</i>",
+    "<i>{}",
+    "{}</i>",
+    "{{\\an8}}{}",
+    RED + "{}" + END,
+    "{{\\i1}}{}{{\\i0}}",
+)
+CUE_LINES = st.builds(
+    lambda sign, words: sign.format(" ".join(words)), st.sampled_from(SIGNS), st.lists(WORDS, min_size=1, max_size=3)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(CUE_LINES, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_every_sign_and_word_of_subtitles_is_there_once_and_in_its_order(cues: list[list[str]]) -> None:
+    data = srt(*("\n".join(lines) for lines in cues))
+    result = translated_text(".srt", data)
+    assert result.lower().split() == data.lower().split()
+    assert [line for line in result.split("\n") if "-->" in line] == [
+        line for line in data.split("\n") if "-->" in line
+    ]
