@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.documents.formats.encodings import TextEncoding, decoded
+from app.documents.formats.encodings import Declaration, TextEncoding, decoded
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 from model.translation.options import TextFormat
@@ -16,6 +16,11 @@ from model.translation.options import TextFormat
 _TAG = re.compile(r"<[^<>]*>")
 # No character has such a number, and Python reads no longer one.
 _LONG_NUMBER = re.compile(r"&#(?:0*+[0-9]{8,}|[xX]0*+[0-9a-fA-F]{7,});?")
+
+FRONT_MATTER = re.compile(
+    r"\A(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*\r?$", re.DOTALL | re.MULTILINE
+)
+"""Metadata in YAML or TOML before a Markdown file or a page, for the program that makes a site of them."""
 
 MAX_UNITS = 100_000
 """Units of a document: paragraphs, cells, subtitles."""
@@ -53,6 +58,9 @@ class DocumentFile(ABC):
 
     keeps_source = False
     """Whether translations are written beside their sources, so that those equal to them are written, too."""
+
+    target_language = ""
+    """The language of the translations that it has, as it names it; empty if it has none."""
 
     def __init__(self) -> None:
         self._units: list[Unit] = []
@@ -130,9 +138,13 @@ class TextFile(DocumentFile):
         DocumentRefused: It is no text.
     """
 
+    declaration: Declaration | None = None
+    """How files of the format declare their encoding."""
+
     def __init__(self, data: bytes) -> None:
         super().__init__()
-        self.text, self._encoding = decoded(data)
+        self.text, self._encoding = decoded(data, self.declaration)
+        self._data = data
         self._replaced: list[tuple[int, int, str]] = []
 
     @property
@@ -155,6 +167,8 @@ class TextFile(DocumentFile):
 
     def to_bytes(self, target: str) -> bytes:
         """The file with its stretches replaced."""
+        if not self._replaced:
+            return self._data
         parts: list[str] = []
         done = 0
         for start, end, text in sorted(self._replaced):

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from app.documents.formats import archives, document_file
 from app.documents.formats.table import FORMATS
 from app.errors import DocumentRefused, problem_for
+from tests.app.documents.test_catalogues import FILES as CATALOGUES
 from tests.app.documents.test_office_formats import FILES as OFFICE_FILES
 from tests.app.documents.test_office_formats import WORD_SPACE, book, open_document, word_document, zipped
-from tests.app.documents.test_text_formats import FILES as TEXT_FILES
+from tests.app.documents.test_text_formats import FILES as OTHER_TEXT_FILES
 from tests.app.documents.translated import read
+
+TEXT_FILES = OTHER_TEXT_FILES | CATALOGUES
 
 FILES: dict[str, bytes] = {
     **{suffix: text.encode() for suffix, text in TEXT_FILES.items()},
@@ -130,6 +133,15 @@ REFUSED: dict[str, tuple[str, bytes | Callable[[], bytes], str]] = {
     "xliff with entities": (".xliff", (ENTITIES + "<xliff version='1.2'/>").encode(), "document type"),
     "other XML": (".xliff", b"<html/>", "XLIFF"),
     "xliff 3": (".xliff", b"<xliff version='3.0'/>", "XLIFF"),
+    "a property list with entities": (".stringsdict", (ENTITIES + "<plist/>").encode(), "document type"),
+    "XML of another kind": (".xml", b"<html/>", "Android"),
+    "TypeScript": (".ts", b"const a: string = 1;", "XML"),
+    "code in PHP": (".php", b"<?php return ['a' => system('ls')];", "other code"),
+    "PHP that computes": (".php", b"<?php return ['a' => 'b' . $c];", "other code"),
+    "a table that is none": (".strings", b'"a" = "b"; c d', "no entry"),
+    "YAML that does not end": (".yml", b"a: [b", "YAML"),
+    "deep YAML": (".yaml", b"[" * 300 + b"]" * 300, "levels"),
+    "JSON of another kind": (".xcstrings", b"{}", "strings"),
     "no JSON": (".json", b"{'a': 1}", "no JSON"),
     "deep JSON": (".json", b"[" * 100_000, "JSON"),
     "deep JSON that is closed": (".json", b"[" * 300 + b"]" * 300, "levels"),
@@ -137,7 +149,12 @@ REFUSED: dict[str, tuple[str, bytes | Callable[[], bytes], str]] = {
     "a catalogue of one line": (".po", b"/etc/passwd", "catalogue"),
     "no subtitles": (".srt", b"Some text.\n", "subtitles"),
     "no WebVTT": (".vtt", TEXT_FILES[".srt"].encode(), "WEBVTT"),
-    "not UTF-8": (".txt", "größer".encode("latin-1"), "at byte 2; save it as UTF-8"),
+    "damaged UTF-8": (
+        ".txt",
+        "größer als möglich, über größere Höhen".encode() + b"\xff",
+        "at byte 45; save it as UTF-8",
+    ),
+    "an unknown encoding": (".txt", b"\x81\x01", "save it as UTF-8"),
     "binary": (".csv", b"a,\0,b\n", "NUL"),
 }
 
