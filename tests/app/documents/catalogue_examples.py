@@ -19,7 +19,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     <string name="f"><![CDATA[<b>Door</b> it\\'s]]></string>
     <plurals name="p"><item quantity="one">%d song</item><item quantity="other">%d songs</item></plurals>
     <string-array name="list"><item>One</item></string-array><integer name="i">4</integer>
-    <string name="g">Caf\\u00e9 &#8230; it&apos;s?</string></resources>""",
+    <string name="g">Caf\\u00e9 &#8230; it&apos;s?</string>
+    <string name="h">"a" b\\u0020</string><style name="s"><item name="t">kept</item></style></resources>""",
         """<?xml version="1.0" encoding="utf-8"?>
 <resources xmlns:xliff="urn:x"><!-- kept -->
     <string name='a' >DON\\'T GO\\n%1$s \\"X\\" &amp; <b>BOLD</b></string>
@@ -30,7 +31,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     <string name="f"><![CDATA[<b>DOOR</b> IT\\'S]]></string>
     <plurals name="p"><item quantity="one">%d SONG</item><item quantity="other">%d SONGS</item></plurals>
     <string-array name="list"><item>ONE</item></string-array><integer name="i">4</integer>
-    <string name="g">CAFÉ … IT\\'S?</string></resources>""",
+    <string name="g">CAFÉ … IT\\'S?</string>
+    <string name="h">A B\\u0020</string><style name="s"><item name="t">kept</item></style></resources>""",
     ),
     ".strings": (
         '/* kept */\r\n"a" = "Good \\"morning\\"\\n%@";\r\n// kept\r\nkey="It\'s"  ;\r\n"c" = "one\ntwo";',

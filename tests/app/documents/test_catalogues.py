@@ -28,6 +28,12 @@ def test_a_catalogue_is_translated_and_keeps_everything_else(suffix: str) -> Non
     assert translated_text(suffix, source) == expected
 
 
+@pytest.mark.parametrize("suffix", [suffix for suffix in EXAMPLES if suffix != ".strings"])
+def test_line_ends_of_a_catalogue_are_kept(suffix: str) -> None:
+    source, expected = EXAMPLES[suffix]
+    assert translated_text(suffix, source.replace("\n", "\r\n")) == expected.replace("\n", "\r\n")
+
+
 @pytest.mark.parametrize("suffix", EXAMPLES)
 def test_a_catalogue_without_translations_is_the_same_bytes(suffix: str) -> None:
     data = FILES[suffix].replace("\r\n", "\n").replace("\n", "\r\n").encode()

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from app.documents.formats.catalogues.catalogue import CatalogueFile, is_language_code, names_same_language
 from app.errors import DocumentRefused
@@ -50,7 +51,6 @@ class JsonFile(CatalogueFile):
             reason = "too many levels" if isinstance(error, RecursionError) else str(error)
             raise DocumentRefused(f"The file is no JSON: {reason}.") from None
         self._only_ascii = self.text.isascii() and "\\u" in self.text
-        self._escapes_slashes = "\\/" in self.text
         self.root = self._tree()
 
     def string(self, value: JsonValue | None) -> str:
@@ -60,16 +60,17 @@ class JsonFile(CatalogueFile):
         text: str = json.loads(self.text[value.start : value.end])
         return text
 
-    def quoted(self, text: str) -> str:
+    def quoted(self, text: str, escapes_slashes: bool = False) -> str:
         """A text as a string of the file."""
         written = json.dumps(text, ensure_ascii=self._only_ascii)
-        return written.replace("/", "\\/") if self._escapes_slashes else written
+        return written.replace("/", "\\/") if escapes_slashes else written
 
     def add_string(self, key: str, value: JsonValue) -> None:
         """Add a string as a message that its translation replaces."""
         text = self.string(value)
         if text and not _NO_CHARACTER.search(text):
-            self.add_value(key, value.start, value.end, text, self.quoted)
+            write = partial(self.quoted, escapes_slashes="\\/" in self.text[value.start : value.end])
+            self.add_value(key, value.start, value.end, text, write)
 
     def _tree(self) -> JsonValue:
         """The values of the file, which is valid JSON.

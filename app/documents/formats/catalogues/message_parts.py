@@ -16,7 +16,8 @@ _CHOICE = re.compile(r"\{[^{}]*+\}|\[[^\[\]]*+\]|(?P<bar>\|++)")
 _INTERVAL = re.compile(
     r"\s*+(?:\{-?\d{1,9}\}|[\[\]]\s?(?:-?\d{1,9}|-Inf|\*)\s?,\s?(?:\d{1,9}|\+?Inf|\*)\s?[\[\]])?\s*+"
 )
-_DOUBLED = re.compile(r"(?<!')''(?!')")
+_DOUBLED = re.compile(r"(?<![{}'])''(?![{}'])")
+_APOSTROPHE = re.compile(r"(?<![{}'])'(?![{}'])")
 _MAX_DEPTH = 20
 
 _NUMBER = "{#}"
@@ -42,7 +43,7 @@ class Part:
     def written(self, translation: str) -> str:
         """The characters of the message for a translation of the text."""
         if self.is_doubled:
-            translation = re.sub(r"(?<!')'(?![{}'])", "''", translation)
+            translation = _APOSTROPHE.sub("''", translation)
         return translation.replace(_NUMBER, "#") if self.has_number else translation
 
 

@@ -22,6 +22,7 @@ _NAME = re.compile(r"</?([^\s/>]++)")
 _ATTRIBUTE = re.compile(r"(?P<space>\s++)(?P<name>[^\s=]++)\s*+=\s*+(?:\"(?P<double>[^\"]*+)\"|'(?P<single>[^']*+)')")
 _SPACE = " \t\r\n"
 _MAX_DEPTH = 255
+_EMPTY_SUBSET = re.compile(r"<!DOCTYPE\s[^<>\[\]\"']*+\[\s*+\]\s*+>")
 _CDATA = re.compile(r"<!\[CDATA\[(?:(?!\]\]>).)*+\]\]>", re.DOTALL)
 _HTML = re.compile(r"</[a-zA-Z]|<br\b", re.IGNORECASE)
 _NO_TEXT = re.compile(rf"<!--.*?-->|<\?.*?\?>|{_TAG}", re.DOTALL)
@@ -90,6 +91,7 @@ class XmlCatalogue(CatalogueFile):
         super().__init__(data)
         _check(self.text)
         self.root = _tree(self.text)
+        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         self._inherited: dict[tuple[Element, str], str] = {}
 
     def attributes(self, element: Element) -> dict[str, str]:
@@ -190,7 +192,8 @@ class XmlCatalogue(CatalogueFile):
         start = len(raw) - len(raw.lstrip(_SPACE))
         before, after = raw[:start], raw[start + len(original) :]
         nodes = list(self.nodes(element))
-        for index, end in ((0, slice(len(before), None)), (-1, slice(-len(after) if after else None))):
+        num_before, num_after = (len(_with_line_feeds(space)) for space in (before, after))
+        for index, end in ((0, slice(num_before, None)), (-1, slice(-num_after or None))):
             text = nodes[index]
             nodes[index] = text[end] if isinstance(text, str) else text
         is_preserved = self.inherited(element, "xml:space") == "preserve"
@@ -199,7 +202,7 @@ class XmlCatalogue(CatalogueFile):
             text = "".join(map(str, nodes))
             return Unit(text, "html"), lambda translation: before + self._xml([translation], original) + after
         if not all(isinstance(node, str) for node in nodes):
-            nodes = _with_breaks(nodes, self.write_text("\n", original))
+            nodes = _with_breaks(nodes, self._written("\n", original))
         fragment = Fragment(nodes)
         return fragment.unit, lambda translation: before + self._xml(fragment.read(translation), original) + after
 
@@ -212,7 +215,7 @@ class XmlCatalogue(CatalogueFile):
     def _xml(self, nodes: Sequence[Node], original: str) -> str:
         """The characters of some content in the place of an original; in that of a CDATA section they are one, too."""
         if _CDATA.fullmatch(original) and all(isinstance(node, str) for node in nodes):
-            text = clean(self.write_text("".join(map(str, nodes)), original)).replace("]]>", "]]]]><![CDATA[>")
+            text = self._written("".join(map(str, nodes)), original).replace("]]>", "]]]]><![CDATA[>")
             return f"<![CDATA[{text}]]>"
         return "".join(self._node_xml(node, original) for node in nodes)
 
@@ -221,8 +224,18 @@ class XmlCatalogue(CatalogueFile):
             return f"{node.source[0]}{self._xml(node.children, original)}{node.source[1]}"
         if isinstance(node, Point):
             return str(node.source)
-        text = clean(self.write_text(node, original)).replace("&", "&amp;").replace("<", "&lt;").replace("\r", "&#13;")
-        return text.replace(">", "&gt;") if _escapes_greater(original) else text.replace("]]>", "]]&gt;")
+        text = node.replace("&", "&amp;").replace("<", "&lt;").replace("\r", "&#13;")
+        text = text.replace(">", "&gt;") if _escapes_greater(original) else text.replace("]]>", "]]&gt;")
+        return self._written(text, original)
+
+    def _written(self, text: str, original: str) -> str:
+        """A text as the format has it, with the line ends of the file."""
+        return clean(self.write_text(text, original)).replace("\n", self._line_end)
+
+
+def _with_line_feeds(raw: str) -> str:
+    """Characters of XML with the line ends that a reader of XML sees."""
+    return raw.replace("\r\n", "\n")
 
 
 @lru_cache(maxsize=1)  # for all nodes of an element
@@ -258,6 +271,7 @@ def _mapped(nodes: Iterable[Node], change: Callable[[str], str]) -> list[Node]:
 
 def _texts(raw: str) -> Iterator[Node]:
     """The texts, sections and comments between two elements."""
+    raw = _with_line_feeds(raw)
     position = 0
     if "<" in raw:
         for token in _TOKEN.finditer(raw):
@@ -279,7 +293,7 @@ def _check(text: str) -> None:
     """
 
     def refuse_entities(name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
-        if has_internal_subset:
+        if has_internal_subset and not _EMPTY_SUBSET.search(text):
             raise DocumentRefused("The file has a document type declaration with entities, which are not read.")
 
     parser = expat.ParserCreate("utf-8")

@@ -12,6 +12,7 @@ from app.errors import DocumentRefused
 
 _ANDROID = Escapes({"n": "\n", "t": "\t"}, "\\\"'\n\t")
 _WRAPPED = re.compile(r"(?<!\s)\s*\n\s*")
+_QUOTATION_MARK = re.compile(r'(?<!\\)"')
 _QUOTED = re.compile(r'"[^"<>]*+"')
 
 
@@ -42,15 +43,19 @@ class AndroidStrings(XmlCatalogue):
 
     def read_text(self, text: str, original: str, is_preserved: bool) -> str:
         """The characters that a text with backslashes stands for. In quotation marks whitespace is kept."""
-        is_quoted = _is_quoted(original)
-        text = text[1:-1] if is_quoted else _WRAPPED.sub(" ", text)
+        text = text[1:-1] if _is_quoted(original) else _QUOTATION_MARK.sub("", _WRAPPED.sub(" ", text))
         return _ANDROID.read(text)
 
     def write_text(self, text: str, original: str) -> str:
         """A text with backslashes, and in quotation marks if its original is."""
         if _is_quoted(original):
             return f'"{_ANDROID.write(text)}"'.replace("\\'", "'" if "\\'" not in original else "\\'")
-        return ("\\" if text.startswith(("@", "?")) and not original.startswith(text[0]) else "") + _ANDROID.write(text)
+        written = _ANDROID.write(text)
+        if original.startswith("\\u0020") and written.startswith(" "):
+            written = "\\u0020" + written[1:]
+        if original.endswith("\\u0020") and written.endswith(" "):
+            written = written[:-1] + "\\u0020"
+        return ("\\" if text.startswith(("@", "?")) and not original.startswith(text[0]) else "") + written
 
 
 @lru_cache(maxsize=1)  # for all texts of a string
