@@ -55,9 +55,10 @@ FORMATS = {
     row.suffix: row
     for row in (
         DocumentFormat(".txt", "text/plain", "plain_text", "PlainText"),
+        DocumentFormat(".rst", "text/x-rst", "plain_text", "PlainText"),
         *(
             DocumentFormat(suffix, "text/markdown", "markdown", "Markdown")
-            for suffix in (".md", ".markdown", ".mdx", ".qmd")
+            for suffix in (".md", ".markdown", ".mdx", ".mkd", ".qmd")
         ),
         *(DocumentFormat(suffix, "text/html", "web_page", "WebPage") for suffix in (".html", ".htm", ".xhtml")),
         DocumentFormat(".srt", "application/x-subrip", "subtitles", "SubRip"),
@@ -79,8 +80,8 @@ FORMATS = {
         DocumentFormat(".strings", "text/x-strings", "catalogues.key_values", "AppleStrings"),
         DocumentFormat(".properties", "text/x-java-properties", "catalogues.key_values", "Properties"),
         DocumentFormat(".php", "application/x-php", "catalogues.php_arrays", "PhpArray"),
-        DocumentFormat(".yaml", "application/yaml", "catalogues.yaml_strings", "YamlStrings"),
         DocumentFormat(".yml", "application/yaml", "catalogues.yaml_strings", "YamlStrings"),
+        DocumentFormat(".yaml", "application/yaml", "catalogues.yaml_strings", "YamlStrings"),
         DocumentFormat(".csv", "text/csv", "csv_cells", "CsvCells"),
         DocumentFormat(".tsv", "text/tab-separated-values", "csv_cells", "TsvCells"),
         DocumentFormat(".docx", f"{_OFFICE}.wordprocessingml.document", "word", "WordDocument"),
