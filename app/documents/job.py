@@ -88,26 +88,29 @@ class Job:
         batches = _batches(units, num_sentences, translations, alone=attempt > MAX_ATTEMPTS)
         for number, batch in enumerate(batches):
             if number == 0 and attempt > MAX_ATTEMPTS + 1:
-                outcomes: list[str | Exception | None] = [
+                outcomes: list[str | Exception] = [
                     DocumentTooComplex("The service ended while it was translating the document")
                 ]
             else:
-                texts = [units[index] for index in batch]
-                outcomes = [
-                    None if self._is_bilingual and outcome == unit.text and has_words(unit.words) else outcome
-                    for unit, outcome in zip(texts, await self._translate(texts), strict=True)
-                ]
+                outcomes = await self._translate([units[index] for index in batch])
             failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
             failure = failures[-1] if failures else failure
             has_any = has_any or len(failures) < len(outcomes)
-            pairs = list(zip(batch, outcomes, strict=True))
+            texts = {index: self._stored(units[index], text) for index, text in zip(batch, outcomes, strict=True)}
             await self._store(
-                {index: outcome if isinstance(outcome, str) else None for index, outcome in pairs},
+                texts,
                 sum(num_sentences[index] for index in batch),
-                sum(num_sentences[index] for index, outcome in pairs if not isinstance(outcome, str)),
+                sum(num_sentences[index] for index, text in texts.items() if text is None),
             )
         if failure is not None and not has_any:
             raise failure
+
+    def _stored(self, unit: Unit, outcome: str | Exception) -> str | None:
+        """The translation of a unit; None if it stays as it is and counts as not translated."""
+        if isinstance(outcome, Exception):
+            return None
+        is_unchanged = self._is_bilingual and outcome == unit.text and has_words(unit.words)
+        return None if is_unchanged else outcome
 
     async def _translate(self, units: Sequence[Unit]) -> list[str | Exception]:
         """The translations of units of one format, or their errors."""

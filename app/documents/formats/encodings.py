@@ -17,9 +17,10 @@ _CONTROL = re.compile("[\x00-\x06\x0e-\x19\x7f-\x9f]")
 
 _KNOWN = re.compile(
     r"cp\d+|iso8859-\d+|iso2022_\w+|koi8-[rtu]|mac-\w+|gb2312|gbk|gb18030|hz|big5\w*|euc_\w+|shift_jis\w*|johab"
-    r"|tis-620|ascii|utf-(?:8|16(?:-[lb]e)?)"
+    r"|tis-620|ascii|utf-8"
 )
-"""Codecs of files. Others that Python knows, such as punycode and unicode_escape, are none, and some are slow."""
+"""Codecs of files. Others that Python knows, such as punycode, are none, and some are slow. UTF-16 is never declared in
+bytes that look like ASCII."""
 
 _SUPERSETS = {
     "ascii": "cp1252",
@@ -175,7 +176,7 @@ def _declared(data: bytes, declaration: Declaration | None) -> list[str]:
         name = codecs.lookup(label).name
     except (LookupError, ValueError):
         return []
-    if not _KNOWN.fullmatch(name) or name.startswith("utf-16"):  # a file that is read up to here is not in UTF-16
+    if not _KNOWN.fullmatch(name):
         return []
     return [name, _SUPERSETS[name]] if name in _SUPERSETS else [name]
 
