@@ -12,6 +12,9 @@ from app.documents.formats.document_file import TextFile, Unit
 
 _SEPARATORS = ",;\t|"
 _SAMPLE = 20_000
+_MOST_ROWS = 1_000
+"""Rows that show what a column has."""
+
 _QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 _DIRECTIVE = re.compile(r'"?sep=(?P<separator>[^\r\n"])"?(?:\r?\n|\Z)', re.IGNORECASE)
 _BEGIN_OF_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r]")
@@ -23,7 +26,7 @@ _CAPITALS = re.compile(r"[A-Z0-9][A-Z0-9_./-]*+")
 _SHORT_CODE = re.compile(r"[A-Z]{2,3}|id")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Cell:
     """A cell: its first character in the file and the one after its last, its column, and its text."""
 
@@ -100,13 +103,13 @@ def _are_column_names(rows: Sequence[Sequence[_Cell]]) -> bool:
     """Whether the first row names columns for programs: words in lower case, unlike the cells below."""
     first, *others = rows
     is_named = len(first) > 1 and all(_COLUMN_NAME.fullmatch(cell.text) for cell in first)
-    return is_named and any(not _COLUMN_NAME.fullmatch(cell.text) for row in others[:100] for cell in row)
+    return is_named and any(not _COLUMN_NAME.fullmatch(cell.text) for row in others[:_MOST_ROWS] for cell in row)
 
 
 def _columns_of_codes(rows: Sequence[Sequence[_Cell]]) -> frozenset[int]:
     """The columns whose cells below the first row are words in capitals, if the table has other cells, too."""
     cells: defaultdict[int, list[str]] = defaultdict(list)
-    for row in rows[1:]:
+    for row in rows[1:_MOST_ROWS]:
         for cell in row:
             cells[cell.column].append(cell.text)
     columns = {column for column, texts in cells.items() if len(texts) > 1 and all(map(_CAPITALS.fullmatch, texts))}

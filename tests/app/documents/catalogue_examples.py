@@ -71,10 +71,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 """,
     ),
     ".php": (
-        "<?php\n\ndeclare(strict_types=1); // kept\nreturn [\n  'a' => 'It isn\\'t ok.', \"b\" => \"Hello\\n\\$x\",\n"
+        "<?php\n\ndeclare(strict_types=1); // kept\nreturn [\n  'a' => 'It isn\\'t ok.', \"b\" => \"Hello\\n\\$5\",\n"
         "  'n' => array('one' => 'One apple|{2} two|[3,*] Many', 'k' => 'user.name',),\n"
         "  'v' => \"x $var\", 'i' => 3\n];\n",
-        "<?php\n\ndeclare(strict_types=1); // kept\nreturn [\n  'a' => 'IT ISN\\'T OK.', \"b\" => \"HELLO\\n\\$X\",\n"
+        "<?php\n\ndeclare(strict_types=1); // kept\nreturn [\n  'a' => 'IT ISN\\'T OK.', \"b\" => \"HELLO\\n\\$5\",\n"
         "  'n' => array('one' => 'ONE APPLE|{2} TWO|[3,*] MANY', 'k' => 'user.name',),\n"
         "  'v' => \"x $var\", 'i' => 3\n];\n",
     ),
@@ -89,11 +89,11 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ".yml": (
         "en:\n  # kept\n  a: \"Good \\\"x\\\"\\n%{name}\"\n  b: 'It''s'\n  c: plain text # kept\n"
         "  d: |\n    Line one\n\n"
-        "    two\n  e: >-\n    fold\n    ed text\n\n    p2\n  f: true\n  g: [a b, 'c']\n  h: &x Yes sir\n  i: *x\n"
+        "    two\n  e: >-\n    fold\n    ed text\n\n    more\n  f: true\n  g: [a b, 'c']\n  h: &x Yes sir\n  i: *x\n"
         "  j: 2020-01-01\n  k:\n   - one\n   - x: y z\n   - first_name\n",
         "de:\n  # kept\n  a: \"GOOD \\\"X\\\"\\n%{name}\"\n  b: 'IT''S'\n  c: PLAIN TEXT # kept\n"
         "  d: |\n    LINE ONE\n\n"
-        "    TWO\n  e: >-\n    FOLD ED TEXT\n\n    P2\n  f: true\n  g: [A B, 'C']\n  h: &x YES SIR\n  i: *x\n"
+        "    TWO\n  e: >-\n    FOLD ED TEXT\n\n    MORE\n  f: true\n  g: [A B, 'C']\n  h: &x YES SIR\n  i: *x\n"
         "  j: 2020-01-01\n  k:\n   - ONE\n   - x: Y Z\n   - first_name\n",
     ),
     ".arb": (

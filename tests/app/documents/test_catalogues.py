@@ -214,9 +214,9 @@ UNIT = '<xliff version="1.2"><file><body>\r\n <trans-unit id="1">{}</trans-unit>
             '<target state="translated"><mrk mtype="seg" mid="0">A.</mrk> <mrk mtype="seg" mid="1">B.</mrk></target>',
         ),
         (
-            '<source>{N, plural, =1 {a <x id="B"/>c} other {d}}</source>',
-            '<source>{N, plural, =1 {a <x id="B"/>c} other {d}}</source>'
-            '<target state="translated">{N, plural, =1 {A <x id="B"/>C} other {D}}</target>',
+            '<source>{N, plural, =1 {one <x id="B"/>cat} other {dog}}</source>',
+            '<source>{N, plural, =1 {one <x id="B"/>cat} other {dog}}</source>'
+            '<target state="translated">{N, plural, =1 {ONE <x id="B"/>CAT} other {DOG}}</target>',
         ),
         ("<source>{N, plural, =1 {a}</source>", "<source>{N, plural, =1 {a}</source>"),
     ],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from itertools import tee, zip_longest
 
 from app.documents.formats.catalogues.catalogue import CatalogueFile, is_language_code, names_same_language
 from app.errors import DocumentRefused
@@ -25,12 +26,16 @@ class JsonValue:
     Args:
         start: Its first character.
         end: The character after its last.
-        members: The values in an object by their names, or in a list by their numbers.
+        members: The values in an object by their names; the strings, objects and lists in a list by their numbers.
     """
 
     start: int
-    end: int = 0
-    members: dict[str, JsonValue] = field(default_factory=dict)
+    end: int
+    members: dict[str, JsonValue]
+
+
+_NO_MEMBERS: dict[str, JsonValue] = {}
+"""Of strings and other values without members."""
 
 
 class JsonFile(CatalogueFile):
@@ -78,24 +83,25 @@ class JsonFile(CatalogueFile):
         Raises:
             DocumentRefused: There are too many levels.
         """
-        around: list[JsonValue] = [JsonValue(0)]
+        around: list[JsonValue] = [JsonValue(0, 0, {})]
         name: str | None = None
-        tokens = list(_TOKEN.finditer(self.text))
-        for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        tokens, ahead = tee(_TOKEN.finditer(self.text))
+        next(ahead, None)
+        for token, following in zip_longest(tokens, ahead):
             sign = token[0]
             if sign in "}]":
                 around.pop().end = token.end()
             elif following is not None and following[0] == ":":
                 name = json.loads(sign)
-            elif sign not in ":,":
-                value = JsonValue(token.start(), token.end())
+            elif sign not in ":," and (name is not None or sign[0] in '"{['):
+                value = JsonValue(token.start(), token.end(), {} if sign in "{[" else _NO_MEMBERS)
                 around[-1].members[str(len(around[-1].members)) if name is None else name] = value
                 name = None
                 if sign in "{[":
                     around.append(value)
             if len(around) > MAX_DEPTH:
                 raise DocumentRefused(f"The file has more than {MAX_DEPTH} levels of lists and objects.")
-        return around[0].members["0"]
+        return around[0].members.get("0", JsonValue(0, 0, {}))
 
 
 class JsonStrings(JsonFile):
