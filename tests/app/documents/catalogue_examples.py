@@ -184,9 +184,11 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 }""",
     ),
     ".pot": (
-        'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=CHARSET\\n"\n"Language: \\n"\n\n#: a.c:1\n#: a.c:2\n'
+        '# Title\n#, fuzzy\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=CHARSET\\n"\n"Language: \\n"\n'
+        '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n\n#: a.c:1\n#: a.c:2\n'
         'msgid "Good morning"\nmsgstr ""\n',
-        'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Language: de\\n"\n\n#: a.c:1\n#: a.c:2\n'
+        '# Title\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Language: de\\n"\n'
+        '"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n#: a.c:1\n#: a.c:2\n'
         'msgid "Good morning"\nmsgstr "GOOD MORNING"\n',
     ),
     ".tsv": ("word\tmeaning\ndog\ta small animal\n", "word\tmeaning\nDOG\tA SMALL ANIMAL\n"),

@@ -130,9 +130,14 @@ def is_language_code(text: str) -> bool:
     return bool(_LANGUAGE_CODE.fullmatch(text))
 
 
+def plain_language(code: str) -> str:
+    """A language code without script and region."""
+    return _REGION.split(code.strip(), maxsplit=1)[0].lower()
+
+
 def names_same_language(first: str, second: str) -> bool:
     """Whether two language codes name one language, in any regions: ``de_AT`` and ``de``."""
-    return _REGION.split(first.strip(), maxsplit=1)[0].lower() == _REGION.split(second, maxsplit=1)[0].lower()
+    return plain_language(first) == plain_language(second)
 
 
 _REGION = re.compile("[-_@.]")

@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.documents.formats.catalogues.catalogue import CatalogueFile, Message, State, names_same_language
+from app.documents.formats.catalogues.catalogue import (
+    CatalogueFile,
+    Message,
+    State,
+    names_same_language,
+    plain_language,
+)
 from app.documents.formats.catalogues.escapes import Escapes
 from app.documents.formats.document_file import Unit
 from app.documents.formats.encodings import GETTEXT
@@ -19,7 +25,11 @@ _CONTENT = re.compile(
     rf"(?P<strings>{_STRING}(?:\s*+{_STRING})*+)"
 )
 _NO_CHARSET = re.compile(r"charset=CHARSET\b")
-"""The header of a template."""
+_NO_PLURAL_FORMS = re.compile(r"nplurals=INTEGER; plural=EXPRESSION;")
+_ONE_AND_OTHERS = frozenset(
+    ["bg", "ca", "da", "de", "el", "en", "es", "et", "fi", "hu", "it", "nb", "nl", "nn", "no", "pt", "sv"]
+)
+"""Languages with two plural forms, the first of which is for one."""
 
 _NUM_PLURALS = re.compile(r"nplurals\s*=\s*(\d)")
 _LANGUAGE = re.compile(r"(?:(?<=\\n)|(?<![\w-]))Language:[^\S\r\n]*+([\w@.-]*+)")
@@ -72,6 +82,7 @@ class GettextCatalogue(CatalogueFile):
         super().__init__(data)
         self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         self._header: Span | None = None
+        self._header_entry = _Entry()
         self._width = MAX_WIDTH
         num_plurals = 2
         entries = list(self._entries())
@@ -82,6 +93,7 @@ class GettextCatalogue(CatalogueFile):
                 self._add_entry(entry, num_plurals)
             elif self._header is None and (header := entry.values.get("msgstr")):
                 self._header = header
+                self._header_entry = entry
                 fields = self._string(header)
                 num_plurals = int(forms[1]) if (forms := _NUM_PLURALS.search(fields)) else 2
                 self.declare_language(language[1] if (language := _LANGUAGE.search(fields)) else "")
@@ -147,6 +159,9 @@ class GettextCatalogue(CatalogueFile):
                 self.replace(last, last, f"{self._line_end}{keyword} {lines}")
         for start, end in entry.previous:
             self.replace(start, end, "")
+        self._clear_fuzzy(entry)
+
+    def _clear_fuzzy(self, entry: _Entry) -> None:
         for start, end in entry.flags:
             line = self.text[start:end]
             others = _FUZZY.sub("", "," + line[2:], 1)[1:]
@@ -174,8 +189,7 @@ class GettextCatalogue(CatalogueFile):
         """The catalogue; its header names the language, unless nothing was translated."""
         if self.is_changed and self._header is not None:
             self._name_language(self._header, target.replace("-", "_"))
-            if charset := _NO_CHARSET.search(self.text, *self._header):
-                self.replace(*charset.span(), "charset=UTF-8")
+            self._fill_template(self._header, target)
         return super().to_bytes(target)
 
     def _name_language(self, header: Span, target: str) -> None:
@@ -184,3 +198,14 @@ class GettextCatalogue(CatalogueFile):
             self.replace(header[1], header[1], f'{self._line_end}"Language: {target}\\n"')
         elif not names_same_language(language[1], target):
             self.replace(*language.span(), f"Language: {target}")
+
+    def _fill_template(self, header: Span, target: str) -> None:
+        """Fill the fields of a template's header that programs read."""
+        charset = _NO_CHARSET.search(self.text, *header)
+        if charset is None:
+            return
+        self.replace(*charset.span(), "charset=UTF-8")
+        self._clear_fuzzy(self._header_entry)
+        plural_forms = _NO_PLURAL_FORMS.search(self.text, *header)
+        if plural_forms and plain_language(target) in _ONE_AND_OTHERS:
+            self.replace(*plural_forms.span(), "nplurals=2; plural=(n != 1);")
