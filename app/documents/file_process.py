@@ -34,10 +34,12 @@ class UnitList:
     Args:
         units: Its units, in order.
         num_sentences: How many sentences each of them has; empty if they were not counted.
+        target_language: The language of the translations that it has, as it names it; empty if it has none.
     """
 
     units: Sequence[Unit]
     num_sentences: Sequence[int]
+    target_language: str = ""
 
 
 class FileProcess:
@@ -144,8 +146,8 @@ class FileProcess:
                 raise DocumentTooComplex from None
             raise NotReady(5.0, "no_process") from None
         if kind == "units":  # here, as 100,000 of them would hold up the event loop for a tenth of a second
-            texts, formats, num_sentences = value
-            return kind, UnitList([Unit(*pair) for pair in zip(texts, formats, strict=True)], num_sentences)
+            texts, formats, *others = value
+            return kind, UnitList([Unit(*pair) for pair in zip(texts, formats, strict=True)], *others)
         return kind, value
 
     def _kill(self) -> None:

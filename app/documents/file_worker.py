@@ -114,7 +114,8 @@ def answer(
         target: The target language of these translations.
 
     Returns:
-        A kind and its value: ``units`` with texts, formats and numbers of sentences, ``file`` with the bytes of the
+        A kind and its value: ``units`` with texts, formats, numbers of sentences and the language of
+        translations, ``file`` with the bytes of the
         translated file, ``refused`` or ``complex`` with the reason, which may be None, or ``error`` with a traceback.
     """
     try:
@@ -123,7 +124,8 @@ def answer(
             return "file", file.write([translations.get(index) for index in range(len(file.units))], target)
         units = file.units
         texts, formats = [unit.text for unit in units], [unit.format for unit in units]
-        return "units", (texts, formats, [] if language is None else count_sentences(units, language))
+        num_sentences = [] if language is None else count_sentences(units, language)
+        return "units", (texts, formats, num_sentences, file.target_language)
     except DocumentRefused as error:
         return "refused", str(error)
     except DocumentTooComplex as error:

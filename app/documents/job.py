@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.documents.document import MAX_ATTEMPTS
+from app.documents.formats.codes import has_words
 from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, DocumentTooComplex, LimitExceeded, NotReady, QueueFull
@@ -41,6 +42,7 @@ class Job:
         options: How to translate it.
         owner: Its owner, or empty; its sentences are bulk work of the owner.
         store: Stores translations.
+        is_bilingual: Whether a text that comes back unchanged counts as not translated.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Job:
         options: TranslationOptions,
         owner: str,
         store: Store,
+        is_bilingual: bool = False,
     ) -> None:
         self._service = service
         self._caller = Caller(owner or NOBODY, Priority.BULK)
@@ -58,6 +61,7 @@ class Job:
         self._target = target
         self._options = options
         self._store = store
+        self._is_bilingual = is_bilingual
 
     async def run(
         self,
@@ -92,14 +96,21 @@ class Job:
             failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
             failure = failures[-1] if failures else failure
             has_any = has_any or len(failures) < len(outcomes)
-            pairs = list(zip(batch, outcomes, strict=True))
+            texts = {index: self._stored(units[index], text) for index, text in zip(batch, outcomes, strict=True)}
             await self._store(
-                {index: None if isinstance(outcome, Exception) else outcome for index, outcome in pairs},
+                texts,
                 sum(num_sentences[index] for index in batch),
-                sum(num_sentences[index] for index, outcome in pairs if isinstance(outcome, Exception)),
+                sum(num_sentences[index] for index, text in texts.items() if text is None),
             )
         if failure is not None and not has_any:
             raise failure
+
+    def _stored(self, unit: Unit, outcome: str | Exception) -> str | None:
+        """The translation of a unit; None if it stays as it is and counts as not translated."""
+        if isinstance(outcome, Exception):
+            return None
+        is_unchanged = self._is_bilingual and outcome == unit.text and has_words(unit.words)
+        return None if is_unchanged else outcome
 
     async def _translate(self, units: Sequence[Unit]) -> list[str | Exception]:
         """The translations of units of one format, or their errors."""

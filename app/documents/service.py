@@ -36,6 +36,7 @@ from app.serving.backend import TranslationBackend
 from app.serving.detection import MAX_CHARACTERS
 from app.serving.request import TranslationRequest
 from app.settings import Settings
+from model.languages import english_name, plain_code
 from model.text.glossary import Glossary
 from model.translation.options import TranslationOptions
 
@@ -119,7 +120,7 @@ class DocumentService:
 
         Args:
             content: The file.
-            filename: Its name, whose ending names the format.
+            filename: Its name, whose ending names the format; without a known ending, its content does.
             source: Its language, ``auto``, or None.
             target: The target language, or None.
             options: How to translate it.
@@ -138,18 +139,20 @@ class DocumentService:
             ServiceError: It could not be translated: see :meth:`app.serving.service.TranslationService.translate`.
         """
         name = _shown_name(filename)
-        format = format_of(name)
+        format = format_of(name, content)
         if len(content) > self._settings.max_document_bytes:
             raise DocumentTooLarge(self._settings.max_document_bytes)
         store, _ = await self._ensure_open()
         await self._require_room(store, sender)
-        units = (await self._files.read(format, content)).units
+        contents = await self._files.read(format, content)
+        units = contents.units
         num_characters = self._num_characters(units)
         await sender.admit(num_characters)
         if terms is not None:
             options = replace(options, glossary=await terms([unit.text for unit in units]))
         options = _of_documents(options)
         pair = await self._pair_of(units, source, target, options)
+        _check_target(contents.target_language, pair[1])
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),
@@ -233,17 +236,18 @@ class DocumentService:
         """
         store, _ = self._opened_for(id)
         document = await self.get(id, owner)
-        format = format_of(document.filename)
+        source = await self._store_thread.run(store.source, id)
+        format = format_of(document.filename, source)
         if document.status == "done":
             content = await self._store_thread.run(store.result, id)
         elif partial_result:
             translations = await self._store_thread.run(store.translations, id)
-            source = await self._store_thread.run(store.source, id)
             content = await self._files.write(format, source, translations, document.target)
         else:
             raise DocumentNotDone(document.status)
-        stem, _, ending = document.filename.rpartition(".")
-        return DocumentResult(f"{stem}.{document.target}.{ending}", format.media_type, content)
+        stem, dot, ending = document.filename.rpartition(".")
+        filename = f"{stem}.{document.target}.{ending}" if dot else f"{ending}.{document.target}"
+        return DocumentResult(filename, format.media_type, content)
 
     async def cancel(self, id: str, owner: str | None = None) -> Document:
         """Cancel an active document, or delete another one.
@@ -324,6 +328,19 @@ class DocumentService:
         if isinstance(text, Exception):
             raise text
         return pair
+
+
+def _check_target(declared: str, target: str) -> None:
+    """Refuse a catalogue whose translations are in another language than requested.
+
+    Raises:
+        DocumentRefused: They are.
+    """
+    if declared and plain_code(declared) != plain_code(target):
+        raise DocumentRefused(
+            f"The translations that the file has are in {english_name(declared)} ({declared[:20]}), and the target is "
+            f"{target}; remove them, or send the file with their language as the target."
+        )
 
 
 def _of_documents(options: TranslationOptions) -> TranslationOptions:

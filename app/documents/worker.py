@@ -190,8 +190,8 @@ class Worker:
         await self._translation.wait_loaded()
         if self._has_failed():
             raise Suspended  # this attempt says nothing about the document
-        format = format_of(document.filename)
         content = await self._store_thread.run(self._store.source, document.id)
+        format = format_of(document.filename, content)
         async with self._marked(document):
             contents = await self._files.read(format, content, plain_code(document.source))
         units, num_sentences = contents.units, contents.num_sentences
@@ -202,7 +202,8 @@ class Worker:
         if document.source != document.target:
             options = OPTIONS.validate_json(document.options)
             note = partial(self._note, document)
-            job = Job(self._translation, document.source, document.target, options, document.owner, note)
+            pair = document.source, document.target
+            job = Job(self._translation, *pair, options, document.owner, note, format.is_bilingual)
             if self._running is not None:
                 self._running.began = time.monotonic()
             try:

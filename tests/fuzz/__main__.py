@@ -165,7 +165,7 @@ def _fuzz_here(name: str, args: argparse.Namespace) -> None:
     if is_guided:
         import atheris
 
-        with atheris.instrument_imports(include=["app", "model", "markdown_it", "polib"], enable_loader_override=False):
+        with atheris.instrument_imports(include=["app", "model", "markdown_it"], enable_loader_override=False):
             target = target_of(name)
     else:
         target = target_of(name)

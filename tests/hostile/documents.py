@@ -407,6 +407,9 @@ CATALOGUE = {
     "hyphens in a comment": repeated("a-", "# ", '\nmsgid "a"\nmsgstr ""\n'),
     "hyphens alone in a comment": repeated("-", "# ", '\nmsgid "a"\nmsgstr ""\n'),
     "spaces": repeated(" ", "", 'msgid "a"\nmsgstr ""\n'),
+    "forms": numbered(lambda n: f'msgstr[{n % 1000}] ""\n', 'msgid "a b"\nmsgid_plural "c d"\n'),
+    "languages": repeated("Language: ", 'msgid ""\nmsgstr "', '\\n"\n\nmsgid "a b"\nmsgstr ""\n'),
+    "strings in a line": repeated('"a"', "msgid ", '\nmsgstr ""\n'),
     "line ends": repeated("\n", "", 'msgid "a"\nmsgstr ""\n'),
 }
 XLIFF_FILES = {
@@ -444,6 +447,20 @@ XLIFF_FILES = {
     ).encode(),
     "texts": repeated("a&amp;", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
     "comments": repeated("<!--a-->b", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
+    "segments": repeated(
+        '<mrk mtype="seg" mid="1">a</mrk>',
+        XLIFF + '<trans-unit id="1"><source>a</source><seg-source>',
+        "</seg-source></trans-unit>" + XLIFF_END,
+    ),
+    "lines": repeated("\n ", XLIFF + '<trans-unit id="1"><source>a', "b</source></trans-unit>" + XLIFF_END),
+    "protected elements": chains(
+        '<mrk translate="no">',
+        "</mrk>",
+        "a",
+        XLIFF + '<trans-unit id="1"><source>b',
+        "</source></trans-unit>" + XLIFF_END,
+        depth=40,
+    ),
     "sections": repeated("<![CDATA[a]]>", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
 }
 JSON_FILES = {
@@ -465,6 +482,14 @@ JSON_FILES = {
     "signs of message formats": repeated("{a", '"', '"'),
     "spaces of message formats": repeated(" ", '"{', '"'),
     "words of message formats": repeated("a", '"{', '"'),
+    "branches": repeated("a {b c} ", '"{n, plural, ', '}"'),
+    "nested branches": nested("{n, plural, a {", "}}", "b c", '"', '"'),
+    "quoted braces": repeated("'{", '"{n, plural, a {', '}}"'),
+    "bars": repeated("a b|", '"', 'a"'),
+    "brackets and bars": repeated("[", '"a|b', '"'),
+    "spaces and bars": repeated(" ", '"a|b', '|c"'),
+    "words with underscores": repeated("a_a-", '["', 'é"]'),
+    "doubled apostrophes": repeated("''", '"{a} ', '"'),
     "message formats": repeated("{a , ", '"', '"'),
 }
 CSV = {
@@ -481,6 +506,8 @@ CSV = {
     "quoted line ends": repeated('"\n",'),
     "quoted and not": repeated('"a"b,'),
     "one column": repeated("word\n"),
+    "a directive": repeated("a;", "sep=;\n"),
+    "columns of codes": repeated("AB,CD\n", "a,b\n"),
     "spaces": repeated(" "),
 }
 WORD_FILES = {
@@ -641,6 +668,79 @@ DECLARATIONS = {
     "declarations without an encoding": repeated("<meta charset "),
     "a declaration that does not end": repeated(" ", "<?xml encoding"),
 }
+ANDROID = {
+    "strings": repeated('<string name="a">b</string>', "<resources>", "</resources>"),
+    "elements": chains("<b>", "</b>", "a", "<resources><string>", "</string></resources>", depth=200),
+    "deep elements": nested("<b>", "</b>", "a", "<resources><string>", "</string></resources>"),
+    "escapes": repeated("\\'", "<resources><string>", "</string></resources>"),
+    "line ends": repeated("\n ", "<resources><string>a", "</string></resources>"),
+    "sections": repeated("<![CDATA[a]]>", "<resources><string>", "</string></resources>"),
+    "attributes": numbered(lambda n: f' a{n}="1"', "<resources", "><string>a</string></resources>"),
+    "comments before the root": repeated("<!---->", "", "<resources/>"),
+}
+QT = {
+    "messages": repeated("<message><source>a</source><translation/></message>", "<TS>", "</TS>"),
+    "forms": repeated(
+        "<numerusform/>", '<TS><message numerus="yes"><source>a</source><translation>', "</translation></message></TS>"
+    ),
+}
+RESOURCES = {"values": repeated('<data name="a"><value>b</value></data>', "<root>", "</root>")}
+STRINGS_DICT = {
+    "values": repeated("<key>one</key><string>a</string>", "<plist><dict>", "</dict></plist>"),
+    "dictionaries": chains("<dict><key>a</key>", "</dict>", "", "<plist><dict>", "</dict></plist>", depth=100),
+}
+STRINGS = {
+    "entries": repeated('"a" = "b";\n'),
+    "comments": repeated("/**/"),
+    "a comment that does not end": repeated("/*", '"a" = "b";'),
+    "quotation marks": repeated('"'),
+    "escapes": repeated("\\", '"a" = "', '";'),
+    "a key that has no end": repeated("a"),
+    "spaces": repeated(" ", '"a" = "b";'),
+}
+PROPERTIES = {
+    "entries": repeated("a=b\n"),
+    "continued lines": repeated("b\\\n", "a="),
+    "backslashes": repeated("\\", "a="),
+    "keys": repeated("a\\ "),
+    "spaces": repeated(" ", "a=b\n"),
+    "numbers": repeated("\\u00e4", "a="),
+}
+PHP = {
+    "strings": repeated("'a',", "<?php return [", "];"),
+    "arrays": nested("[", "]", "'a'", "<?php return ", ";"),
+    "comments": repeated("/**/", "<?php return ['a' => 'b']; "),
+    "a comment that does not end": repeated("/*", "<?php return ['a' => 'b']; "),
+    "escapes": repeated("\\", '<?php return ["', '"];'),
+    "signs of variables": repeated("\\$", '<?php return ["', '"];'),
+}
+YAML = {
+    "values": repeated("- a b\n"),
+    "names": numbered(lambda n: f"a{n}: b c\n"),
+    "lists": nested("[", "]", "a"),
+    "lists that do not end": repeated("["),
+    "mappings that do not end": repeated("{a: "),
+    "flow lists": repeated("a b, ", "[", "]"),
+    "indentation": repeated("- "),
+    "a block": repeated("  a b\n", "a: |\n"),
+    "a folded text": repeated("  a\n\n", "a: >\n"),
+    "blank lines": repeated("\n", "a: |\n  b\n"),
+    "anchors": repeated("- &a b c\n"),
+    "aliases": repeated("- *a\n", "- &a b\n"),
+    "question marks": repeated("? "),
+    "a plain text of many lines": repeated(" a\n", "a:\n"),
+    "escapes": repeated("\\n", 'a: "', '"'),
+    "quotation marks": repeated("''", "a: '", "'"),
+}
+XCODE = {
+    "strings": numbered(lambda n: f'"{n} a": {{}},', '{"sourceLanguage": "en", "strings": {', '"a": {}}}'),
+    "localizations": numbered(
+        lambda n: f'"{n}": {{}},', '{"sourceLanguage": "en", "strings": {"a": {"localizations": {', '"x": {}}}}}'
+    ),
+    "variations": nested(
+        '{"a":', "}", "1", '{"sourceLanguage": "en", "strings": {"a": {"localizations": {"en": ', "}}}}"
+    ),
+}
 _FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
     (".txt", TEXT, lambda make: make),
     (".txt", ENCODINGS, lambda make: make),
@@ -654,6 +754,15 @@ _FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
     (".xliff", XLIFF_FILES, lambda make: make),
     (".json", JSON_FILES, lambda make: make),
     (".csv", CSV, lambda make: make),
+    (".xml", ANDROID, lambda make: make),
+    (".ts", QT, lambda make: make),
+    (".resx", RESOURCES, lambda make: make),
+    (".stringsdict", STRINGS_DICT, lambda make: make),
+    (".strings", STRINGS, lambda make: make),
+    (".properties", PROPERTIES, lambda make: make),
+    (".php", PHP, lambda make: make),
+    (".yml", YAML, lambda make: make),
+    (".xcstrings", XCODE, lambda make: make),
     (".docx", WORD_FILES, word),
     (".pptx", SLIDES, slide),
     (".odt", ODT_FILES, open_text),

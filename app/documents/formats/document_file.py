@@ -59,6 +59,9 @@ class DocumentFile(ABC):
     keeps_source = False
     """Whether translations are written beside their sources, so that those equal to them are written, too."""
 
+    target_language = ""
+    """The language of the translations that it has, as it names it; empty if it has none."""
+
     def __init__(self) -> None:
         self._units: list[Unit] = []
         self._puts: list[Callable[[str], None]] = []  # one for each unit

@@ -476,6 +476,28 @@ async def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
         assert await bench.text(document) == "FINE\n\nnan\n\nALSO FINE"
 
 
+async def test_a_message_that_comes_back_unchanged_keeps_its_state_and_is_counted() -> None:
+    async with open_bench() as bench:
+        text = '#, fuzzy\nmsgid "CAT"\nmsgstr "x"\n\nmsgid "the dog"\nmsgstr ""\n\nmsgid "{name}"\nmsgstr ""\n'
+        document = await bench.ended(await bench.add(text.encode(), filename="a.po"))
+        assert (document.status, document.num_left) == ("done", 1)
+        written = text.replace('"the dog"\nmsgstr ""', '"the dog"\nmsgstr "THE DOG"')
+        assert await bench.text(document) == written.replace('"{name}"\nmsgstr ""', '"{name}"\nmsgstr "{name}"')
+
+
+async def test_translations_into_another_language_than_the_target_are_refused() -> None:
+    async with open_bench() as bench:
+        text = 'msgid ""\nmsgstr "Language: fr\\n"\n\nmsgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr ""\n'
+        with pytest.raises(DocumentRefused, match="French"):
+            await bench.add(text.encode(), filename="a.po")
+
+
+async def test_a_document_whose_name_has_no_ending_keeps_its_name() -> None:
+    async with open_bench() as bench:
+        document = await bench.ended(await bench.add(b'"hi" = "the cat";', filename="Localizable"))
+        assert (await bench.documents.result(document.id)).filename == "Localizable.de"
+
+
 async def test_a_document_of_which_nothing_can_be_translated_fails_with_a_problem() -> None:
     async with open_bench() as bench:
         document = await bench.ended(await bench.add(b"nan"))

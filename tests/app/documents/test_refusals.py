@@ -15,10 +15,16 @@ from hypothesis import strategies as st
 from app.documents.formats import archives, document_file
 from app.documents.formats.table import FORMATS
 from app.errors import DocumentRefused, problem_for
+from tests.app.documents.test_catalogues import FILES as CATALOGUES
 from tests.app.documents.test_office_formats import FILES as OFFICE_FILES
 from tests.app.documents.test_office_formats import WORD_SPACE, book, open_document, word_document, zipped
-from tests.app.documents.test_text_formats import FILES as TEXT_FILES
+from tests.app.documents.test_text_formats import FILES as OTHER_TEXT_FILES
 from tests.app.documents.translated import read
+
+TEXT_FILES = OTHER_TEXT_FILES | CATALOGUES
+
+READERS = tuple({(row.module, row.name): suffix for suffix, row in reversed(FORMATS.items())}.values())
+"""The first suffix of each class that reads files."""
 
 FILES: dict[str, bytes] = {
     **{suffix: text.encode() for suffix, text in TEXT_FILES.items()},
@@ -130,6 +136,15 @@ REFUSED: dict[str, tuple[str, bytes | Callable[[], bytes], str]] = {
     "xliff with entities": (".xliff", (ENTITIES + "<xliff version='1.2'/>").encode(), "document type"),
     "other XML": (".xliff", b"<html/>", "XLIFF"),
     "xliff 3": (".xliff", b"<xliff version='3.0'/>", "XLIFF"),
+    "a property list with entities": (".stringsdict", (ENTITIES + "<plist/>").encode(), "document type"),
+    "XML of another kind": (".xml", b"<html/>", "Android"),
+    "TypeScript": (".ts", b"const a: string = 1;", "XML"),
+    "code in PHP": (".php", b"<?php return ['a' => system('ls')];", "other code"),
+    "PHP that computes": (".php", b"<?php return ['a' => 'b' . $c];", "other code"),
+    "a table that is none": (".strings", b'"a" = "b"; c d', "no entry"),
+    "YAML that does not end": (".yml", b"a: [b", "YAML"),
+    "deep YAML": (".yaml", b"[" * 300 + b"]" * 300, "levels"),
+    "JSON of another kind": (".xcstrings", b"{}", "strings"),
     "no JSON": (".json", b"{'a': 1}", "no JSON"),
     "deep JSON": (".json", b"[" * 100_000, "JSON"),
     "deep JSON that is closed": (".json", b"[" * 300 + b"]" * 300, "levels"),
@@ -207,7 +222,7 @@ def test_a_book_may_have_document_types_because_nothing_reads_them() -> None:
     assert read(".epub", book()).units
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", READERS)
 @given(data=st.data())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_a_damaged_file_is_refused_or_read(suffix: str, data: st.DataObject) -> None:
@@ -225,7 +240,7 @@ def test_a_damaged_file_is_refused_or_read(suffix: str, data: st.DataObject) -> 
     )
 
 
-@pytest.mark.parametrize("suffix", [suffix for suffix in FORMATS if suffix in TEXT_FILES])
+@pytest.mark.parametrize("suffix", [suffix for suffix in READERS if suffix in TEXT_FILES])
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode(errors="replace")))
 @settings(max_examples=40)
 def test_any_bytes_are_refused_or_read(suffix: str, content: bytes) -> None:

@@ -63,7 +63,7 @@ async def add(
     if file is None:
         raise InvalidParameter("Value for 'file' not supported: it must be a file in a multipart form.")
     file = replace(file, name=body.filename or file.name)
-    _check_ending(file.name, body)
+    _check_format(file, body)
     ending = file.name.rpartition(".")[2][:20]
     log_fields(request.scope).update(bytes=len(file.content), ending=ending)
     pairs = await service_of(request).language_pairs()
@@ -148,18 +148,18 @@ def _key_of(document_id: str) -> str:
     return hashlib.sha256(f"document {document_id}".encode()).hexdigest().upper()
 
 
-def _check_ending(name: str, body: DocumentParameters) -> None:
+def _check_format(file: UploadedFile, body: DocumentParameters) -> None:
     """Refuse a file of an unknown format, and a conversion.
 
     Raises:
-        InvalidParameter: The ending of the name is unknown, or not the output format.
+        InvalidParameter: The format is unknown, or not the output format.
     """
     try:
-        format_of(name)
+        format_of(file.name, file.content)
     except UnsupportedDocument as error:
         raise InvalidParameter(f"Invalid file extension. {error}") from None
     output_format = body.output_format
-    if output_format is not None and output_format.lower().lstrip(".") != name.rpartition(".")[2].lower():
+    if output_format is not None and output_format.lower().lstrip(".") != file.name.rpartition(".")[2].lower():
         raise InvalidParameter("Value for 'output_format' not supported: documents keep their format.")
 
 

@@ -8,7 +8,11 @@ import { DocumentEntry } from "./document-entry.js";
 /** @import { Fields } from "./live-translation.js" */
 
 /** Endings of supported files. */
-const ENDINGS = ["txt", "md", "html", "srt", "vtt", "po", "xliff", "json", "csv", "docx", "odt", "pptx", "epub"];
+const ENDINGS = [
+  ...["txt", "md", "markdown", "mdx", "html", "xhtml", "srt", "vtt", "csv", "tsv", "docx", "dotx", "odt", "ott", "pptx", "epub"],
+  ...["po", "pot", "xliff", "xlf", "json", "arb", "yaml", "yml", "properties", "strings", "stringsdict", "xcstrings"],
+  ...["ts", "xml", "resx", "php"],
+];
 
 /** The files of this page. */
 export class Documents {
