@@ -164,6 +164,15 @@ KINDS = (
         ("a = b", "a == b", "="),
     ),
     Kind(
+        "equation",
+        r"(?<![\w'.-])[A-Za-z][\d²³]?(?:(?: [-+*/^=<>≤≥≈·×] |[-+*/^=<>≤≥≈·×])"
+        r"(?:[A-Za-z][\d²³]?|\d{1,9}(?:[.,]\d{1,9})?)(?![\w%])){1,12}",
+        ("=", "<", ">", "≤", "≥", "≈"),
+        ("⟦a + b = c⟧", "Set ⟦x = 5⟧ and ⟦y < 10⟧.", "⟦a² + b² = c²⟧"),
+        ("key = value", "a - b", "A > Open"),
+        trim=lambda match: match.end() if re.search("[=<>≤≥≈]", match[0]) else match.start(),
+    ),
+    Kind(
         "combination of keys",
         r"(?<![\w-])(?:Ctrl|Strg|Control|Alt|AltGr|Shift|Umschalt|Cmd|Command|Option|Win|Super|Meta|Fn)"
         r"(?: ?\+ ?|-)(?:\w{1,12}\+){0,3}\w{1,12}(?![\w-])",
@@ -195,10 +204,12 @@ KINDS = (
     Kind(
         "code of letters and digits",
         r"(?<![\w.,/@#$%&-])(?:(?:[A-Z]{1,5}|[a-z]{1,3})\d{1,6}[A-Za-z]{0,3}\d{0,4}|[A-Z]{1,10}\d{0,4}(?:-[A-Z0-9]{1,8}){1,5}"
-        r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d{0,63}[a-f])(?=[a-f]{0,63}\d)[0-9a-f]{7,64})(?![\w@-]|[./:]\w)",
+        r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d{0,63}[a-f])(?=[a-f]{0,63}\d)[0-9a-f]{7,64}"
+        r"|(?=[A-Za-z]{0,20}\d)(?=\d{0,20}[A-Za-z])[A-Za-z0-9]{16,128})(?![\w@-]|[./:]\w)",
         re.compile(r"[0-9](?:(?<=[A-Za-z].)|(?<=[A-Za-z]-.)|-?[A-Za-z])"),
         ("⟦A4⟧, ⟦H1N1⟧, ⟦B12⟧, ⟦COVID-19⟧", "Model ⟦XJ-900S⟧ is", "commit ⟦a3f5c9d⟧",
-         "550e8400-e29b-41d4-a716-446655440000"),
+         "550e8400-e29b-41d4-a716-446655440000",
+         "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
         ("5kg, 20th, 90s, 10am, 3D", "COVID-19-Pandemie", "U-Bahn", "E-Mail", "12345678", "A4-Papier"),
         trim=lambda match: match.end() if any(map(str.isdigit, match[0])) else match.start(),
     ),

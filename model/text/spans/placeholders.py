@@ -18,6 +18,7 @@ _ATTRIBUTE = rf"{SPACE}+[\w:.-]{{1,60}}=(?:{_IN_QUOTES}|&quot;[^&]{{0,300}}&quot
 
 # Statements divide a text, as their order must stay; what is between them is a text of its own.
 _STATEMENTS = "if|else|elif|elseif|elsif|unless|endif|for|endfor|foreach|end|while|endwhile|switch|case|block|endblock"
+_INLINE_TAGS = "b|i|u|s|sup|sub|img|url|email|color|size|font"
 _BLADE = (
     "(?:end)?(?:if|foreach|forelse|for|while|unless|isset|empty|auth|guest|can|section|switch|push|php)|else(?:if)?"
 )
@@ -205,12 +206,21 @@ KINDS = (
         used_by="WordPress, Drupal tokens, mail programs, intervals of Laravel and Symfony; note references",
     ),
     Kind(
-        "end of a tag in brackets",
-        r"\[/[a-z][\w-]{0,40}\]|\[(?:b|i|u|s|sup|sub|img|url|email|li|\*)\](?=[^\s(\[])",
+        "end of a shortcode",
+        rf"\[/(?!(?:{_INLINE_TAGS})\])[a-z][\w-]{{0,40}}\]",
+        ("[/",),
+        ("⟦[caption]⟧A cat⟦[/caption]⟧", "the video ⟦[/youtube]⟧"),
+        ("[/ and]", "[/b]"),
+        role="end",
+        used_by="WordPress",
+    ),
+    Kind(
+        "tag in brackets",
+        rf"\[/(?:{_INLINE_TAGS})\]|\[(?:{_INLINE_TAGS}|li|\*)\](?=[^\s(\[])",
         ("[",),
         ("⟦[b]⟧bold⟦[/b]⟧ text", "⟦[url]⟧x⟦[/url]⟧"),
         ("[b] first", "[/ and]"),
-        used_by="BBCode, WordPress",
+        used_by="BBCode",
     ),
     Kind(
         "name between other signs",

@@ -95,7 +95,7 @@ KINDS = (
         tuple(
             "<>=+/|&:\u00bb\u203a\u25b8\u25b6\u25ba\u2022\u00b7\u2023\u21d2\u2248\u2260\u2264\u2265\u2190\u2191\u2192\u2193\u2194"
         ),
-        ("File ⟦>⟧ Open ⟦>⟧ Recent", "Edit ⟦→⟧ Paste", "Go ⟦->⟧ left", "a ⟦+⟧ b ⟦=⟧ c", "Home ⟦»⟧ Products",
+        ("File ⟦>⟧ Open ⟦>⟧ Recent", "Edit ⟦→⟧ Paste", "Go ⟦->⟧ left", "red ⟦+⟧ blue ⟦=⟧ green", "Home ⟦»⟧ Products",
          "File⟦>⟧Save As"),
         ("a>b", "« Bonjour » dit-il", "a - b", "Tom & Jerry"),
         role="boundary",
