@@ -293,6 +293,7 @@ PATHOLOGICAL: dict[str, Callable[[int], str]] = {
     "underscores": lambda size: "_a " * (size // 3),
     "apostrophes": lambda size: "'' " * (size // 3),
     "codes": lambda size: "A-1" * (size // 3),
+    "equations": lambda size: "a + " * (size // 4),
     "hexadecimal": lambda size: "a1" * (size // 2),
     "date patterns": lambda size: "dd." * (size // 3),
     "formulas": lambda size: "$a=" * (size // 3),

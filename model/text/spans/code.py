@@ -111,106 +111,90 @@ def _date_pattern(match: re.Match[str]) -> int:
     return match.start() if has_space or not has_token else match.end()
 
 
-# Examples stand side by side.
+# The rows are as compact as those of a table.
 # fmt: off
 KINDS = (
-    Kind(
-        "object of JSON",
+    Kind("object of JSON",
         rf"\{{{SPACE}{{0,4}}\"[^\"{LINE_BREAKS}]{{1,100}}\"{SPACE}{{0,4}}:(?:[^{{}}{LINE_BREAKS}]|\{{[^{{}}{LINE_BREAKS}]{{0,500}}\}}){{0,2000}}\}}",
         ('{"', '{ "'),
         ('{"name": "red house"}', '{"a": {"b": 1}}'),
-        ('{"quoted"}',),
-    ),
-    Kind(
-        "statement of SQL",
+        ('{"quoted"}',)),
+    Kind("statement of SQL",
         rf"\b(?:SELECT{SPACE}[^;{LINE_BREAKS}]{{1,300}}{SPACE}FROM|INSERT{SPACE}INTO|DELETE{SPACE}FROM|(?:CREATE|ALTER|DROP){SPACE}TABLE|UPDATE{SPACE}\w+{SPACE}SET){SPACE}"
         rf"[^;{LINE_BREAKS}]{{0,1000}}[^\s;]",
         ("SELECT ", "INSERT ", "DELETE ", " TABLE ", "UPDATE "),
         ("⟦SELECT * FROM users WHERE id = 1⟧;", "⟦DROP TABLE users⟧;"),
-        ("SELECT A COLOUR", "UPDATE: new"),
-    ),
-    Kind(
-        "command",
+        ("SELECT A COLOUR", "UPDATE: new")),
+    Kind("command",
         rf"{AFTER_SPACE}(?:sudo )?(?:{_TOOLS}) (?:(?:{_ACTIONS})(?![\w-])|(?={_ARGUMENT}))"
         rf"(?: ?{_ARGUMENT}(?=[\s,.;:!?)]|$)){{0,12}}",
         ("pip ", "python ", *(f"{tool} " for tool in _TOOLS.replace("?", "").split("|"))),
         ("Run ⟦npm install⟧ and then ⟦git push origin main⟧.", "⟦docker run -it ubuntu:22.04⟧",
          "⟦pip install -r requirements.txt⟧ first"),
         ("git is a tool", "node one", "the gem shines", "php and python are"),
-        trim=lambda match: match.start() if match[0].endswith(" ") else match.end(),
-    ),
-    Kind(
-        "option",
+        trim=lambda match: match.start() if match[0].endswith(" ") else match.end()),
+    Kind("option",
         rf"{AFTER_SPACE}(?:--[A-Za-z][\w-]*(?:=(?:\"[^\"{LINE_BREAKS}]{{0,100}}\"|[^\s,;]*\w))?|-[A-Za-z](?![\w-]))",
         re.compile(r"-(?<!\w-)[A-Za-z-]"),
         ("Use ⟦--force⟧ or ⟦-v⟧ for", "⟦--output=a.txt⟧,", "⟦--dry-run⟧"),
-        ("Haupt- und", "yes -- no", "-5 degrees", "-Hello", "a-b"),
-    ),
-    Kind(
-        "call of a function",
+        ("Haupt- und", "yes -- no", "-5 degrees", "-Hello", "a-b")),
+    Kind("call of a function",
         rf"(?<![\w.$])[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_]\w*)*\(\)(?!\w)"
         rf"|(?<![\w.$])(?:[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)++|[a-z]+[A-Z]\w*|[A-Za-z]+_\w+|[a-z]\w*(?=\([\"']))"
         rf"\([^(){LINE_BREAKS}]{{0,200}}\)",
         re.compile(r"\((?<=[\w$]\()"),
         ("function ⟦getUserName()⟧ to", "Call ⟦foo.bar(baz)⟧ and", "⟦Array::map(x, y)⟧", "print_r($x)",
          'print("hello")'),
-        ("file(s)", "Kund(inn)en", "Lehrer(in)", "(see)", "foo (bar)"),
-    ),
-    Kind(
-        "assignment",
+        ("file(s)", "Kund(inn)en", "Lehrer(in)", "(see)", "foo (bar)")),
+    Kind("assignment",
         rf"(?<![\w=<>!.-])[A-Za-z_][\w.-]{{0,60}}=(?:\"[^\"{LINE_BREAKS}]{{0,200}}\"|'[^'{LINE_BREAKS}]{{0,200}}'|[\w./%:-]*\w)(?![\w=])",
         ("=",),
         ('Add ⟦class="red"⟧ to', "⟦x=5⟧ and", "E=mc2"),
-        ("a = b", "a == b", "="),
-    ),
-    Kind(
-        "combination of keys",
+        ("a = b", "a == b", "=")),
+    Kind("equation",
+        r"(?<![\w'.-])[A-Za-z][\d²³]?(?:(?: [-+*/^=<>≤≥≈·×] |[-+*/^=<>≤≥≈·×])"
+        r"(?:[A-Za-z][\d²³]?|\d{1,9}(?:[.,]\d{1,9})?)(?![\w%])){1,12}",
+        ("=", "<", ">", "≤", "≥", "≈"),
+        ("⟦a + b = c⟧", "Set ⟦x = 5⟧ and ⟦y < 10⟧.", "⟦a² + b² = c²⟧"),
+        ("key = value", "a - b", "A > Open"),
+        trim=lambda match: match.end() if re.search("[=<>≤≥≈]", match[0]) else match.start()),
+    Kind("combination of keys",
         r"(?<![\w-])(?:Ctrl|Strg|Control|Alt|AltGr|Shift|Umschalt|Cmd|Command|Option|Win|Super|Meta|Fn)"
         r"(?: ?\+ ?|-)(?:\w{1,12}\+){0,3}\w{1,12}(?![\w-])",
         ("+", "Ctrl-", "Strg-", "Cmd-", "Alt-"),
         ("Use ⟦Ctrl + C⟧ to", "Press ⟦Ctrl+Shift+Esc⟧.", "Alt+F4", "Strg-C"),
-        ("Option and", "Alt - Neu", "Shift work"),
-    ),
-    Kind(
-        "identifier with capitals inside",
+        ("Option and", "Alt - Neu", "Shift work")),
+    Kind("identifier with capitals inside",
         r"(?<![\w.@/-])[a-z]+(?:[A-Z][a-z0-9]+)+(?![\w-])",
         re.compile("[A-Z](?<=[a-z][A-Z])[a-z0-9]"),
         ("The value ⟦userName⟧ is", "getElementById", "iPhone"),
-        ("McDonald", "LehrerInnen", "kW, dB, pH", "eMail-Adresse"),
-    ),
-    Kind(
-        "name with dots",
+        ("McDonald", "LehrerInnen", "kW, dB, pH", "eMail-Adresse")),
+    Kind("name with dots",
         r"(?<![\w.@/-])[A-Za-z_]\w+(?:\.\w{2,60}){2,8}(?![\w-]|\.\w)",
         _DOT_IN_WORD,
         ("see ⟦menu.file.open⟧ now",),
-        ("z.B. hier, d.h. so", "J.R.R. Tolkien", "a.m. and p.m."),
-    ),
-    Kind(
-        "programming language or framework",
+        ("z.B. hier, d.h. so", "J.R.R. Tolkien", "a.m. and p.m.")),
+    Kind("programming language or framework",
         r"(?<![\w.+#-])(?:[CFJ]#|C\+\+(?:\d\d)?|\.NET|Notepad\+\+)(?![\w#+])",
         ("#", "++", ".NET"),
         ("⟦C#⟧, ⟦C++⟧, ⟦.NET⟧",),
-        ("#1", "a++", "C+"),
-    ),
-    Kind(
-        "code of letters and digits",
+        ("#1", "a++", "C+")),
+    Kind("code of letters and digits",
         r"(?<![\w.,/@#$%&-])(?:(?:[A-Z]{1,5}|[a-z]{1,3})\d{1,6}[A-Za-z]{0,3}\d{0,4}|[A-Z]{1,10}\d{0,4}(?:-[A-Z0-9]{1,8}){1,5}"
-        r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d{0,63}[a-f])(?=[a-f]{0,63}\d)[0-9a-f]{7,64})(?![\w@-]|[./:]\w)",
+        r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d{0,63}[a-f])(?=[a-f]{0,63}\d)[0-9a-f]{7,64}"
+        r"|(?=[A-Za-z]{0,20}\d)(?=\d{0,20}[A-Za-z])[A-Za-z0-9]{16,128})(?![\w@-]|[./:]\w)",
         re.compile(r"[0-9](?:(?<=[A-Za-z].)|(?<=[A-Za-z]-.)|-?[A-Za-z])"),
         ("⟦A4⟧, ⟦H1N1⟧, ⟦B12⟧, ⟦COVID-19⟧", "Model ⟦XJ-900S⟧ is", "commit ⟦a3f5c9d⟧",
-         "550e8400-e29b-41d4-a716-446655440000"),
+         "550e8400-e29b-41d4-a716-446655440000",
+         "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
         ("5kg, 20th, 90s, 10am, 3D", "COVID-19-Pandemie", "U-Bahn", "E-Mail", "12345678", "A4-Papier"),
-        trim=lambda match: match.end() if any(map(str.isdigit, match[0])) else match.start(),
-    ),
-    Kind(
-        "number with hyphens",
+        trim=lambda match: match.end() if any(map(str.isdigit, match[0])) else match.start()),
+    Kind("number with hyphens",
         r"(?<![\w.,-])\d{1,5}(?:-\d{1,7}){3,6}(?:-[\dXx])?(?![\w-])",
         re.compile(r"-(?<=[0-9]-)[0-9]"),
         ("ISBN ⟦978-3-16-148410-0⟧",),
-        ("10-12 Uhr", "2024-05-01", "1-2-3"),
-    ),
-    Kind(
-        "pattern of dates and times",
+        ("10-12 Uhr", "2024-05-01", "1-2-3")),
+    Kind("pattern of dates and times",
         rf"(?<![\w/.:-]){_DATE_TOKEN}(?:(?:[-/.:]|\.? (?=[A-Za-z]{{2}})|, (?=[A-Za-z]{{2}})|'T'|T(?=HH)){_DATE_TOKEN})"
         r"{1,7}(?:(?<=mm|ss) [aA])?(?![\w/])"
         r"|(?<![\w/.:-])(?:(?:[dj][-/.][mn][-/.][Yy]|[Yy][-/.][mn][-/.][dj]|[mn]/[dj]/[Yy])"
@@ -219,18 +203,13 @@ KINDS = (
         ("Use the format ⟦YYYY-MM-DD⟧.", "dd/mm/yyyy", "HH:mm", "DD.MM.YYYY", "d MMM yyyy", "yyyy-MM-dd'T'HH:mm:ss",
          "Y-m-d", "H:i:s", "TT.MM.JJJJ"),
         ("5 mm a day", "20 mm", "km/h", "m/s", "s/he", "z.B.", "and/or"),
-        trim=_date_pattern,
-        used_by="Moment, Java, .NET, Unicode, PHP, forms for readers",
-    ),
-    Kind(
-        "type of media",
+        trim=_date_pattern, used_by="Moment, Java, .NET, Unicode, PHP, forms for readers"),
+    Kind("type of media",
         rf"(?<![\w/.])(?:{_MEDIA_TYPES})/(?:[a-z*][\w.+-]*\w|\*)(?![\w/])",
         ("/",),
         ("type ⟦application/json⟧ is", "text/html", "image/svg+xml", "application/vnd.ms-excel"),
-        ("text/Bild", "image / text", "video/Audio"),
-    ),
-    Kind(
-        "value that is a key",
+        ("text/Bild", "image / text", "video/Audio")),
+    Kind("value that is a key",
         r"\A(?:[A-Za-z_]\w*(?:[.:]{1,2}[\w-]{2,60}){1,8}|(?!\w+-(?:in|out|up|off|on|down|only|time|free)\Z)[a-z][a-z0-9]+(?:-[a-z0-9]+){1,8}|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3})"
         rf"|(?!(?:{_WORDS_IN_CAPITALS})\Z)[A-Z]{{2,3}}"
         r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: (?P=block)-[\w-]+)*"
@@ -239,11 +218,10 @@ KINDS = (
         ("home.title", "dark-mode", "fa-home", "en-GB", "EG", "name.common", "btn btn-primary", "user_id",
          "nplurals=2; plural=(n != 1);"),
         ("Save", "YES", "e.g.", "Hello.", "OK then", "E-Mail", "e-mail", "sign-in", "Read-only", "12:30", "rot"),
-        used_by="values of JSON, cells of CSV and whole texts",
-    ),
+        used_by="values of JSON, cells of CSV and whole texts"),
 )
-# fmt: on
 """Code and identifiers."""
+# fmt: on
 
 LITERAL_BLOCK = Kind(
     "line of a literal block",

@@ -22,11 +22,10 @@ _LATEX_WORDS = (
 )
 _CODE_DIRECTIVES = "code-block|code|sourcecode|image|figure|include|literalinclude|math|raw|toctree|highlight"
 
-# Examples stand side by side.
+# The rows are as compact as those of a table.
 # fmt: off
 KINDS = (
-    Kind(
-        "tag",
+    Kind("tag",
         rf"</?[A-Za-z][\w:.-]{{0,100}}(?:{SPACE}+[\w:@.-]{{1,100}}=(?:{_VALUE}))*+{SPACE}*+\\?/?>"
         rf"|</?[A-Za-z]{{1,20}}=[^<>\s]{{1,100}}>|</?\d{{1,3}}{SPACE}?/?>|<v(?:\.\w{{1,20}})?{SPACE}[^<>{LINE_BREAKS}]{{1,60}}>|<\d\d:[\d:.]{{2,12}}>|<!--[^{LINE_BREAKS}<>]{{0,2000}}-->",
         ("<",),
@@ -35,44 +34,32 @@ KINDS = (
          r"⟦<a href=\"https://example.com\">⟧the rules⟦</a>⟧ first",
          '⟦<div class=""info-box"" id=""p1"">⟧The device⟦</div>⟧', "⟦<color=#ff0000>⟧Red⟦</color>⟧ now"),
         ("a < b and c > d, a <b and c> d, x << 2, I <3 you, 1 <2",),
-        used_by="HTML and XML in plain text, i18next, Lingui, Unity, WebVTT; quotes as in JSON, PHP and CSV",
-    ),
-    Kind(
-        "target of a link",
+        used_by="HTML and XML in plain text, i18next, Lingui, Unity, WebVTT; quotes as in JSON, PHP and CSV"),
+    Kind("target of a link",
         r"\]\((?:[^\s()]|\([^\s()]{0,100}\)){1,2000}\)",
         ("](",),
         ("[text⟦](https://example.com/a_(b))⟧",),
         ("[i](j 'k')", "n](o p)"),
-        used_by="Markdown",
-    ),
-    Kind(
-        "bold or struck",
+        used_by="Markdown"),
+    Kind("bold or struck",
         r"(?<!\*)\*\*(?=[^\s*])|(?<=[^\s*])\*\*(?!\*)|(?<![~\w])~~(?=[^\s~])|(?<=[^\s~])~~(?![~\w])",
         ("**", "~~"),
         ("⟦**⟧Start it⟦**⟧ (now)", "⟦~~⟧old⟦~~⟧ new"),
         ("a ** b *** c", "~ 5"),
-        used_by="Markdown",
-    ),
-    Kind(
-        "emphasis with underscores",
+        used_by="Markdown"),
+    Kind("emphasis with underscores",
         rf"(?<![\w\\/])(_{{1,2}})(?=[^\W_])[^_{LINE_BREAKS}]{{0,300}}[^\s_](\1)(?!\w)",
         ("_",),
         ("This is ⟦_⟧very⟦_⟧ important", "⟦_⟧Good morning⟦_⟧ and ⟦__⟧good night⟦__⟧"),
         ("snake_case", "a _ b _ c", "_private", "user_name and _x"),
-        parts=True,
-        used_by="Markdown, Slack",
-    ),
-    Kind(
-        "attributes of a heading",
+        parts=True, used_by="Markdown, Slack"),
+    Kind("attributes of a heading",
         rf"\{{[#.:][^{{}}{LINE_BREAKS}]{{1,200}}\}}",
         ("{#", "{.", "{:"),
         ("Heading ⟦{#custom-id}⟧", "Image ⟦{.wide .left}⟧"),
         ("{ # }",),
-        role="end",
-        used_by="Markdown dialects",
-    ),
-    Kind(
-        "formula",
+        role="end", used_by="Markdown dialects"),
+    Kind("formula",
         rf"\$\$(?=[^\s$])[^${LINE_BREAKS}]{{1,500}}\$\$"
         rf"|(?<![\w$\\])\$(?=[^\s$])(?=[^${LINE_BREAKS}]{{0,200}}[\\^_=+<>{{}}])(?!\d[\d.,]*\s)[^${LINE_BREAKS}]{{0,200}}[^\s$]\$(?![\w$])"
         rf"|(?<![\w$\\])\$[A-Za-z]\$(?![\w$])"
@@ -81,66 +68,47 @@ KINDS = (
         ("The formula ⟦$E = mc^2$⟧ is", "Let ⟦$a = b$⟧ and ⟦$c = d$⟧.", "⟦$x$⟧ is", r"\(a^2\)", r"\[x + y\]",
          "$$x = 1$$"),
         ("$5 and $10", "$5 = 4 € and 6$", "US$ 5 and US$ 6"),
-        used_by="LaTeX, Markdown, Jupyter",
-    ),
-    Kind(
-        "command of LaTeX with a text",
+        used_by="LaTeX, Markdown, Jupyter"),
+    Kind("command of LaTeX with a text",
         rf"(\\(?:{_LATEX_TEXTS})\*?\{{)[^{{}}{LINE_BREAKS}]{{1,500}}(\}})",
         ("\\",),
         (r"⟦\textbf{⟧Bold⟦}⟧ text", r"⟦\section{⟧The house⟦}⟧"),
         (r"\cite{smith2020}",),
-        parts=True,
-        used_by="LaTeX",
-    ),
-    Kind(
-        "command of LaTeX",
+        parts=True, used_by="LaTeX"),
+    Kind("command of LaTeX",
         rf"\\(?!(?:{_LATEX_TEXTS})\*?\{{)(?:[A-Za-z]{{2,30}}\*?(?:\[[^\[\]{LINE_BREAKS}]{{0,100}}\])?(?:\{{[^{{}}{LINE_BREAKS}]{{0,200}}\}})++"
         rf"|(?:{_LATEX_WORDS})(?![A-Za-z]))",
         ("\\",),
         (r"and ⟦\cite{smith2020}⟧.", r"\newpage", r"\frac{a}{b}", r"\begin{table}", r"\alpha"),
         (r"\nmy friend", r"C:\Users"),
-        used_by="LaTeX",
-    ),
-    Kind(
-        "bold or italics of a wiki",
+        used_by="LaTeX"),
+    Kind("bold or italics of a wiki",
         r"(?<![\w'])'{2,3}(?=[^\s'])|(?<=[^\s'])'{2,3}(?![\w'])",
         ("''",),
         ("⟦'''⟧Berlin⟦'''⟧ is the ⟦''⟧capital⟦''⟧ of",),
         ("can''t", "it's"),
-        used_by="MediaWiki",
-    ),
-    Kind(
-        "sign of a section",
+        used_by="MediaWiki"),
+    Kind("sign of a section",
         rf"{LINE_START}(={{2,6}})[^={LINE_BREAKS}]{{1,300}}(={{2,6}}){LINE_END}",
         ("==",),
         ("⟦==⟧ History ⟦==⟧", "⟦===⟧Early years⟦===⟧"),
         ("a == b",),
-        role="edge",
-        parts=True,
-        used_by="MediaWiki",
-    ),
-    Kind(
-        "directive",
+        role="edge", parts=True, used_by="MediaWiki"),
+    Kind("directive",
         rf"{LINE_START}{SPACE}{{0,40}}(\.\. (?:(?:{_CODE_DIRECTIVES})::[^{LINE_BREAKS}]*[^\s]"
         rf"|(?:\|[\w -]{{1,60}}\| )?[\w:-]{{1,60}}::"
         rf"|_[^:{LINE_BREAKS}]{{1,100}}:)|:[\w-]{{1,40}}:)(?={SPACE}|{LINE_END})",
         (".. ", ":"),
         ("⟦.. note::⟧ The door", "⟦.. code-block:: python⟧", "⟦.. _my-label:⟧"),
         ("... and so", "a.. b"),
-        role="edge",
-        parts=True,
-        used_by="reStructuredText",
-    ),
-    Kind(
-        "marker of an admonition",
+        role="edge", parts=True, used_by="reStructuredText"),
+    Kind("marker of an admonition",
         rf"{LINE_START}(?::{{3,6}}(?:{SPACE}?\{{?[a-z][\w-]{{0,30}}\}}?)?|[!?]{{3}}\+?{SPACE}[a-z][\w -]{{0,30}})"
         rf"(?={SPACE}|{LINE_END})|\[![A-Z]{{3,12}}\][+-]?",
         (":::", "!!! ", "??? ", "[!"),
         ("⟦:::note⟧\nThe door", "⟦:::⟧", '⟦!!! warning⟧ "Careful"', "> ⟦[!NOTE]⟧"),
         ("What??? no", "::before"),
-        role="edge",
-        used_by="Docusaurus, VuePress, MkDocs, MyST, GitHub, Obsidian",
-    ),
+        role="edge", used_by="Docusaurus, VuePress, MkDocs, MyST, GitHub, Obsidian"),
 )
-# fmt: on
 """Tags and signs of markup."""
+# fmt: on

@@ -18,6 +18,7 @@ _ATTRIBUTE = rf"{SPACE}+[\w:.-]{{1,60}}=(?:{_IN_QUOTES}|&quot;[^&]{{0,300}}&quot
 
 # Statements divide a text, as their order must stay; what is between them is a text of its own.
 _STATEMENTS = "if|else|elif|elseif|elsif|unless|endif|for|endfor|foreach|end|while|endwhile|switch|case|block|endblock"
+_INLINE_TAGS = "b|i|u|s|sup|sub|img|url|email|color|size|font"
 _BLADE = (
     "(?:end)?(?:if|foreach|forelse|for|while|unless|isset|empty|auth|guest|can|section|switch|push|php)|else(?:if)?"
 )
@@ -46,11 +47,10 @@ def _bracketed(match: re.Match[str]) -> int:
     return start if is_alone or len(word) < 3 or _SOUNDS.fullmatch(word) else end
 
 
-# Examples stand side by side.
+# The rows are as compact as those of a table.
 # fmt: off
 KINDS = (
-    Kind(
-        "statement of a template",
+    Kind("statement of a template",
         rf"\{{\{{[~]?[#/^]{_NO_BRACE}{{1,300}}\}}\}}|\{{\{{[~-]?{SPACE}?else\b{_NO_BRACE}{{0,300}}\}}\}}"
         rf"|\{{%[-+]?{SPACE}*(?:{_STATEMENTS})\b{_NO_BRACE}{{0,300}}%\}}"
         rf"|\{{[#:/@][a-z]{_NO_BRACE}{{0,200}}\}}|\{{/?(?:if|else|elseif|foreach|section|literal)\b{_NO_BRACE}{{0,200}}\}}"
@@ -65,10 +65,8 @@ KINDS = (
         ("{if so}", "an if", "@iffy", "#ending"),
         role="boundary",
         used_by="Handlebars, Mustache, Jinja, Twig, Liquid, Django, FreeMarker, Velocity, Smarty, Svelte, ERB, Blade",
-        trim=lambda match: match.start() if match[0].startswith("{if ") and "$" not in match[0] else match.end(),
-    ),
-    Kind(
-        "expression of a template",
+        trim=lambda match: match.start() if match[0].startswith("{if ") and "$" not in match[0] else match.end()),
+    Kind("expression of a template",
         rf"\{{!!{_NO_BRACE}{{0,300}}!!\}}|<%(?:(?![%<]%|%>){_IN_LINE}){{0,500}}%>|<\?(?:php\b|=|xml\b)(?:(?!\?>|<\?){_IN_LINE}){{0,500}}\?>"
         rf"|\[%(?:(?!%\]|\[%){_IN_LINE}){{0,300}}%\]|\[\[\$\{{{_NO_BRACE}{{1,200}}\}}\]\]|\[\(\$\{{{_NO_BRACE}{{1,200}}\}}\)\]"
         rf"|\{{#{_NO_BRACE}{{1,300}}#\}}",
@@ -77,10 +75,8 @@ KINDS = (
          "Hello ⟦[% user.name %]⟧!", "⟦[%key:ui::card::climate::currently%]⟧", "[[${user.name}]]", "{# a comment #}",
          "<%- include('x') %>"),
         ("a <? b", "5 [%] of all", "<% "),
-        used_by="PHP, ERB, EJS, lodash, JSP, Blade, Template Toolkit, Thymeleaf, Jinja, Home Assistant",
-    ),
-    Kind(
-        "placeholder in braces",
+        used_by="PHP, ERB, EJS, lodash, JSP, Blade, Template Toolkit, Thymeleaf, Jinja, Home Assistant"),
+    Kind("placeholder in braces",
         rf"\{{\{{\$\{{{_NO_BRACE}{{1,100}}\}}{_NO_BRACE}{{0,100}}\}}\}}|[$#%]?\{{\{{{_NO_BRACE}{{0,300}}\}}\}}|\{{\{{\{{{_NO_BRACE}{{0,300}}\}}\}}\}}|\{{%{_NO_BRACE}{{0,300}}%\}}"
         rf"|[$#%*~]!?\{{{_NO_BRACE}{{0,300}}\}}|(?<!\w)@\{{{_NO_BRACE}{{0,300}}\}}|\{{{SPACE}?[^\s{{}}]{{0,100}}{SPACE}?\}}"
         rf"|\{{{SPACE}?[\w.$]{{1,60}}{SPACE}?(?:->|\|){_NO_BRACE}{{1,100}}\}}"
@@ -91,19 +87,15 @@ KINDS = (
          "{ NUMBER($x, digits: 2) }", "{x -> f:format.raw()}", "{', '.join(x)}", "{!Contact.Name}", "@{/login}",
          "{{${first_name}}}"),
         ("{see the note below}",),
-        used_by="ICU, i18next, Angular, Vue I18n, Symfony, .NET, Python, Flutter, Fluent, TYPO3, HubSpot, Braze",
-    ),
-    Kind(
-        "message with forms",
+        used_by="ICU, i18next, Angular, Vue I18n, Symfony, .NET, Python, Flutter, Fluent, TYPO3, HubSpot, Braze"),
+    Kind("message with forms",
         rf"\{{{SPACE}*+[\w.]+{SPACE}*+,{SPACE}*+(?:{_ICU_TYPES})\b"
         rf"(?:{_NO_BRACE}++|\{{(?:{_NO_BRACE}++|\{{(?:{_NO_BRACE}++|\{{{_NO_BRACE}*+\}})*+\}})*+\}})*+\}}",
         ("{",),
         ("{count, plural, one {# file} other {{n} files}}", "{0,choice,0#no files|1#one file|1<{0} files}"),
         ("{one, two}",),
-        used_by="ICU, FormatJS, Lingui, Angular, Flutter, Java MessageFormat",
-    ),
-    Kind(
-        "format specifier",
+        used_by="ICU, FormatJS, Lingui, Angular, Flutter, Java MessageFormat"),
+    Kind("format specifier",
         rf"%(?:(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<!\d%)(?<!\d\s%)L?\d{{1,2}}(?![\d$])"
         rf"|(?<!\d%)(?<!\d\s%)(?:\d{{1,2}}\$)?{_FORMAT_FLAGS}(?:[sd@]|[A-Za-z](?![A-Za-z]))"
         rf"|\d{{1,2}}\${_FORMAT_FLAGS}[A-Za-z@]"
@@ -117,84 +109,63 @@ KINDS = (
         ("%s", "%1$s", "%(name)s", "%-5.2f", "%@", "%%", "%USER%", "%%city%%", "%,d", "%1$,.2f", "%1$#@items@",
          "%<price>.2f", "%lld", "%L1", "%[1]d", "%%=v(@name)=%%", "Hello ⟦%user⟧, see", "⟦%d⟧x⟦%d⟧ pixels"),
         ("100 % sure, 50% discount, 100 %ige Lösung, 5%, 10 % der Kosten, 50 %ig",),
-        used_by="C, PHP, WordPress, Java, Android, iOS, Python, Qt, GTK, Ruby, Drupal, ActiveCampaign",
-    ),
-    Kind(
-        "pattern of strftime",
+        used_by="C, PHP, WordPress, Java, Android, iOS, Python, Qt, GTK, Ruby, Drupal, ActiveCampaign"),
+    Kind("pattern of strftime",
         r"%[-_0^#EO]?[A-Za-z](?:[-/.:,T ]{1,2}%[-_0^#EO]?[A-Za-z](?![A-Za-z])){1,9}",
         ("%",),
         ("%Y-%m-%d %H:%M", "%H:%M"),
         ("%s and %s",),
-        used_by="C, Python, Ruby, PHP",
-    ),
-    Kind(
-        "placeholder after a colon",
+        used_by="C, Python, Ruby, PHP"),
+    Kind("placeholder after a colon",
         r"(?<![\w:/.]):[A-Za-z_]\w{1,60}(?![\w:/])",
         (":",),
         ("The ⟦:attribute⟧ field", "Hello ⟦:name⟧, you", "⟦:user_id⟧.", "Delete ⟦:resource⟧"),
         ("12:30:45", "a:b:c", "note:(one)", "::before", "Kolleg:innen", ":D", ":-p", ":1"),
-        used_by="Laravel, Rails routes, Symfony, SQL",
-    ),
-    Kind(
-        "reference to another message",
+        used_by="Laravel, Rails routes, Symfony, SQL"),
+    Kind("reference to another message",
         r"(?<![\w@])@(?:\.\w+)?:(?:\([\w.]+\)|[\w.]+\w)|\$t\([^()\r\n]{1,200}\)|(?<!\w)@@\w{1,60}(?:@@)?",
         ("@:", "@.", "$t(", "@@"),
         ("@:settings.receive.saveToGallery", "⟦@:.hoursUnit⟧ ⟦@:.minutesUnit⟧", "$t(common.ok)", "@@name@@",
          "@.lower:a.b"),
         ("a @: b",),
-        used_by="Vue I18n, slang, i18next, Chrome extensions",
-    ),
-    Kind(
-        "name between or after dollar signs",
+        used_by="Vue I18n, slang, i18next, Chrome extensions"),
+    Kind("name between or after dollar signs",
         r"\$\$\w{1,60}\$\$|(?<![\w$])\$[A-Za-z_]\w{0,60}\$(?!\w{2})|(?<![\w$])\$!?[A-Za-z_]\w*(?:(?:->|::|\.)[A-Za-z_]\w*|\[['\"]?\w{1,60}['\"]?\])*(?:\(\))?"
         r"|\$\(\^?\w{1,60}\)|\$\[[^\[\]\r\n]{1,100}\]\$|\\\([A-Za-z_][\w.]{0,100}(?:\(\))?\)",
         ("$", "\\("),
         ("$$1$$", "⟦$USER$⟧, hi", "⟦$days$⟧d ⟦$hours$⟧h left", "$name", "$user->name", "$AAPL", "$(^Name)", "$!x.y",
          "$[FNAME|Friend]$", r"\(name)"),
         ("$5 and $10", "US$ 5", "£5.99, $100"),
-        used_by="Chrome extensions, PHP, shells, Velocity, Perl, Dart, string.Template, LibreOffice, NSIS, Zoho, Swift",
-    ),
-    Kind(
-        "name in double brackets",
+        used_by="Chrome extensions, PHP, shells, Velocity, Perl, Dart, LibreOffice, NSIS, Zoho, Swift"),
+    Kind("name in double brackets",
         rf"!?\[\[[^\[\]|{LINE_BREAKS}]{{1,200}}\]\]",
         ("[[",),
         ("[[customer]]", "[[Red House]]", "![[photo.png]]", "[[order_number]]"),
         ("[[a|b]]",),
-        used_by="Mautic, Polymer, MediaWiki, Obsidian",
-    ),
-    Kind(
-        "label of a link",
+        used_by="Mautic, Polymer, MediaWiki, Obsidian"),
+    Kind("label of a link",
         rf"(\[\[[^\[\]{LINE_BREAKS}]{{1,200}}\|)[^\[\]|{LINE_BREAKS}]{{1,200}}(\]\])"
         rf"|(<[a-z]{{3,10}}:[^<>|\s]{{1,500}}\|)[^<>|{LINE_BREAKS}]{{1,200}}(>)",
         ("[[", "<"),
         ("⟦[[Help:Contents|⟧the help pages⟦]]⟧", "⟦[[File:Cat.jpg|thumb|⟧A cat⟦]]⟧",
          "see ⟦<https://a.example|⟧this link⟦>⟧ now"),
         ("[[a]]", "<a|b>"),
-        parts=True,
-        used_by="MediaWiki, Obsidian, Slack",
-    ),
-    Kind(
-        "block of a forum",
+        parts=True, used_by="MediaWiki, Obsidian, Slack"),
+    Kind("block of a forum",
         rf"\[/?(?:quote|code|list|center|left|right|justify|spoiler|table|tr|td|hr|h[1-6])(?:=[^\[\]{LINE_BREAKS}]{{1,200}})?\]",
         ("[",),
         ("⟦[quote=anna]⟧The door is open.⟦[/quote]⟧",),
         ("[quoted by Anna]",),
-        role="boundary",
-        used_by="BBCode",
-    ),
-    Kind(
-        "shortcode or tag in brackets",
+        role="boundary", used_by="BBCode"),
+    Kind("shortcode or tag in brackets",
         rf"\[/?[A-Za-z][\w-]{{0,60}}(?:{_ATTRIBUTE})++{SPACE}*/?\]|\[[A-Za-z]{{1,20}}=[^\[\]{LINE_BREAKS}]{{1,300}}\]"
         r"|\[[a-z]\w{0,40},fallback=[^\[\]\r\n]{0,100}\]",
         ("[",),
         ('⟦[gallery ids="1,2,3" size="large"]⟧ See', "⟦[url=https://x.example]⟧Read",
          '[contact-form-7 id="12" title="A form"]'),
         ("[a b c]", "[x = 5]", "[see = below]"),
-        role="edge",
-        used_by="WordPress, BBCode, Campaign Monitor",
-    ),
-    Kind(
-        "name in brackets",
+        role="edge", used_by="WordPress, BBCode, Campaign Monitor"),
+    Kind("name in brackets",
         r"(?<![\w\]\[])\[(?:[a-z][a-z0-9]*+(?:[_.:-][\w.:-]{1,60})?|[A-Z][A-Z0-9_]+|[a-z]+[A-Z]\w*"
         r"|~\w+|\d{1,3}|\.\.\.|…)\](?![(\[:])|[\[\]]\d{1,9}, ?(?:\d{1,9}|\*|Inf)[\[\]]:?",
         ("[", "]"),
@@ -202,18 +173,20 @@ KINDS = (
          "a ⟦[...]⟧ b", "⟦[1,19]⟧ a", "⟦[2,*]:⟧There", "⟦]1,Inf]⟧ many"),
         ("[laughs] Come on", "[Name]", "[the name]", "[x] done", "[singing] La", "[text](url)"),
         trim=_bracketed,
-        used_by="WordPress, Drupal tokens, mail programs, intervals of Laravel and Symfony; note references",
-    ),
-    Kind(
-        "end of a tag in brackets",
-        r"\[/[a-z][\w-]{0,40}\]|\[(?:b|i|u|s|sup|sub|img|url|email|li|\*)\](?=[^\s(\[])",
+        used_by="WordPress, Drupal tokens, mail programs, intervals of Laravel and Symfony; note references"),
+    Kind("end of a shortcode",
+        rf"\[/(?!(?:{_INLINE_TAGS})\])[a-z][\w-]{{0,40}}\]",
+        ("[/",),
+        ("⟦[caption]⟧A cat⟦[/caption]⟧", "the video ⟦[/youtube]⟧"),
+        ("[/ and]", "[/b]"),
+        role="end", used_by="WordPress"),
+    Kind("tag in brackets",
+        rf"\[/(?:{_INLINE_TAGS})\]|\[(?:{_INLINE_TAGS}|li|\*)\](?=[^\s(\[])",
         ("[",),
         ("⟦[b]⟧bold⟦[/b]⟧ text", "⟦[url]⟧x⟦[/url]⟧"),
         ("[b] first", "[/ and]"),
-        used_by="BBCode, WordPress",
-    ),
-    Kind(
-        "name between other signs",
+        used_by="BBCode"),
+    Kind("name between other signs",
         r"(?<![\w*|])\*\|[A-Z][\w:]{1,60}\|\*|(?<![^\s(„\"'])\|[A-Za-z]\w{0,60}\|(?![\w|])|(?<![\w~])~[A-Za-z_][\w.]{1,60}~(?![\w~])"
         r"|(?<![\w_])__\w+?__(?!\w)|(?<!\w)XX\d{1,3}XX(?!\w)|(?<!\S)![a-z_]\w{1,60}(?=[\s.,;:!?]|$)"
         r"|(?<!\w)%PRODUCTNAME\b|(?<!\w)§[0-9a-fk-or](?=[^\W\d]|§)",
@@ -221,33 +194,25 @@ KINDS = (
         ("*|FNAME|*", "The ⟦|product|⟧ is", "~name~", "__count__", "__MSG_name__", "⟦XX0XX⟧, you", "see ⟦!link⟧",
          "⟦§a⟧Hello"),
         ("§ 5 Abs. 2", "§5", "a | b", "||", "~ 5", "What?! No", "Hi!you", "__good night__", "|a|b|"),
-        used_by="Mailchimp, RST, i18next, Drupal, Minecraft, translation tools that mask their own",
-    ),
-    Kind(
-        "marker",
+        used_by="Mailchimp, RST, i18next, Drupal, Minecraft, translation tools that mask their own"),
+    Kind("marker",
         r"(?<![\w#])#{2,3}[\w.-]{1,100}#{2,3}(?![\w#])",
         ("##",),
         ("###T01###", "##name##"),
         ("## Heading", "#1"),
-        used_by="TYPO3",
-    ),
-    Kind(
-        "reference to a character",
+        used_by="TYPO3"),
+    Kind("reference to a character",
         r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,40});",
         ("&",),
         ("Tom ⟦&amp;⟧ Jerry", "on ⟦&rarr;⟧", "⟦&copy;⟧ 2020", "⟦&brandShortName;⟧ is", "⟦&user;⟧, hi"),
         ("AT&T; R&D", "Gr&uuml;n", "a & b;", "It&#39;s"),
-        used_by="HTML, XML, DTD",
-        trim=_not_a_letter,
-    ),
-    Kind(
-        "mention of a chat",
+        used_by="HTML, XML, DTD", trim=_not_a_letter),
+    Kind("mention of a chat",
         r"<[@#!:/][^<>\s]{0,100}>|</?>|<a?:\w{1,40}:\d{1,25}>|<t:\d{1,20}(?::\w)?>",
         ("<",),
         ("<@U123>", "<#123>", "<!here>", "<:name:123>", "⟦<>⟧Hi⟦</>⟧"),
         ("a < b > c", "<3"),
-        used_by="Slack, Discord, React fragments, Unreal Engine",
-    ),
+        used_by="Slack, Discord, React fragments, Unreal Engine"),
 )
-# fmt: on
 """Placeholders, in the order of preference where two kinds match the same characters."""
+# fmt: on

@@ -94,7 +94,8 @@ def with_capitals(text: str, protect: Any = "auto") -> str:
         ("[quote=anna]The door is open.[/quote]", "[quote=anna]THE DOOR IS OPEN.[/quote]"),
         ('[gallery ids="1,2"] See it.', '[gallery ids="1,2"] SEE IT.'),
         ("_The door is open._ <1>Good morning</1>", "_THE DOOR IS OPEN._ <1>GOOD MORNING</1>"),
-        ("a + b = c, key = value", "a + b = C, KEY = VALUE"),
+        ("red + blue = green, key = value", "RED + BLUE = GREEN, KEY = VALUE"),
+        ("a + b = c", "a + b = c"),
         ("WARNING: Do not touch.\nANNA: Come!", "WARNING: DO NOT TOUCH.\nANNA: COME!"),
         (
             ".. note:: The door\n\n.. code:: python\n\n   make(it)",
