@@ -88,7 +88,7 @@ class Item(NamedTuple):
         name: The name of the element, if it is a tag.
         attributes: Values of attributes that are translated.
         is_reference: Whether a TEXT is a character reference such as ``&nbsp;``.
-        keeps_space: Whether the line breaks of a TEXT are part of it.
+        keeps_space: Whether the line breaks of a TEXT of HTML are part of it, as in a text field.
     """
 
     role: Role

@@ -33,7 +33,6 @@ class _Element:
         name: Its name.
         parent: Index of the element around it, or -1.
         is_kept: Whether it, or one around it, is not translated.
-        keeps_space: Whether xml:space="preserve" applies to it.
         has_text: Whether it has text directly in it.
         num_children: Elements directly in it.
         begins_clause: Whether it begins the element around it, or follows the sign at the end of a clause.
@@ -43,7 +42,6 @@ class _Element:
     name: str
     parent: int
     is_kept: bool
-    keeps_space: bool
     has_text: bool = False
     num_children: int = 0
     begins_clause: bool = False
@@ -140,17 +138,16 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         parent = self._open[-1] if self._open else -1
-        around = self.elements[parent] if self._open else _Element("", -1, is_kept=False, keeps_space=False)
+        around = self.elements[parent] if self._open else _Element("", -1, is_kept=False)
         around.num_children += 1
         is_root = not self.elements or (self.elements[0].name == _WRAPPER and len(self.elements) == 1)
         is_kept = around.is_kept or bool(self._ignored & {name, name.rpartition(":")[2]})
         is_kept = is_kept or is_not_translated(attributes)
         is_kept = is_kept or (not is_root and is_other_language(attributes.get("xml:lang", ""), self._language))
-        keeps_space = {"preserve": True, "default": False}.get(attributes.get("xml:space", ""), around.keeps_space)
         self._open.append(len(self.elements))
         is_first = not around.has_text and around.num_children == 1
         self.elements.append(
-            _Element(name, parent, is_kept, keeps_space, begins_clause=is_first or self._last_visible in _CLAUSE_ENDS)
+            _Element(name, parent, is_kept, begins_clause=is_first or self._last_visible in _CLAUSE_ENDS)
         )
         self._spaces_before.append(self._num_spaces)
         self._event("start")
@@ -200,10 +197,7 @@ def _items(
             items.append(_kept(verbatim, shown, inline or not kept))
         elif event.kind == "text":
             text = "".join(part.text for part in events[index:end])
-            keeps_space = elements[event.element].keeps_space
-            items.append(
-                Item(Role.TEXT, verbatim, text, is_reference=verbatim.startswith("&"), keeps_space=keeps_space)
-            )
+            items.append(Item(Role.TEXT, verbatim, text, is_reference=verbatim.startswith("&")))
         elif event.kind == "other":
             items.append(Item(Role.POINT if event.element >= 0 else Role.BOUNDARY, verbatim))
         elif not inline:
