@@ -14,6 +14,7 @@ from app.errors import DeadlineExceeded, DeadlineUnreachable, DocumentTooComplex
 from app.serving.backend import TranslationBackend
 from app.serving.request import TranslationRequest
 from model.translation.options import TranslationOptions
+from model.translation.results import Translation
 
 BATCH_SENTENCES = 16
 """Approximate sentences of a batch: enough to keep the CPUs busy, and soon done."""
@@ -84,7 +85,7 @@ class Job:
         batches = _batches(units, num_sentences, translations, alone=attempt > MAX_ATTEMPTS)
         for number, batch in enumerate(batches):
             if number == 0 and attempt > MAX_ATTEMPTS + 1:
-                outcomes: list[str | Exception] = [
+                outcomes: list[Translation | Exception] = [
                     DocumentTooComplex("The service ended while it was translating the document")
                 ]
             else:
@@ -94,14 +95,17 @@ class Job:
             has_any = has_any or len(failures) < len(outcomes)
             pairs = list(zip(batch, outcomes, strict=True))
             await self._store(
-                {index: None if isinstance(outcome, Exception) else outcome for index, outcome in pairs},
+                {index: None if isinstance(outcome, Exception) else outcome.text for index, outcome in pairs},
                 sum(num_sentences[index] for index in batch),
-                sum(num_sentences[index] for index, outcome in pairs if isinstance(outcome, Exception)),
+                sum(
+                    num_sentences[index] if isinstance(outcome, Exception) else outcome.num_untranslated
+                    for index, outcome in pairs
+                ),
             )
         if failure is not None and not has_any:
             raise failure
 
-    async def _translate(self, units: Sequence[Unit]) -> list[str | Exception]:
+    async def _translate(self, units: Sequence[Unit]) -> list[Translation | Exception]:
         """The translations of units of one format, or their errors."""
         while True:
             try:
@@ -121,9 +125,9 @@ class Job:
                     raise Suspended from error
                 await asyncio.sleep(_RETRY_S)
             else:
-                return [text if isinstance(text, Exception) else text.text for text in result.results]
+                return result.results
 
-    async def _translate_alone(self, units: Sequence[Unit], error: Exception) -> list[str | Exception]:
+    async def _translate_alone(self, units: Sequence[Unit], error: Exception) -> list[Translation | Exception]:
         """As :meth:`_translate`, each unit alone, after ``error`` of all; a single unit gets this error."""
         if len(units) == 1:
             return [error]

@@ -7,9 +7,9 @@ A :class:`model.translation.plan.Plan` lists the sentences to decode and takes t
         plan.settle(decode(plan.pending))
     translation = plan.complete()
 
-There may be several rounds. If the manifest enables it, a sentence whose output loops or is empty is decoded again with
-a guard. A sentence whose output lacks a number is decoded again with this number protected. Nothing here runs a model,
-so everything may be called from any thread.
+There may be several rounds: each translation is verified (:mod:`model.translation.verification`), and a sentence whose
+translation is not sound is decoded again, with a guard against loops, with the numbers and signs protected that it
+lacks, or for other hypotheses. Nothing here runs a model, so everything may be called from any thread.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from model.decoding.options import DecodingOptions, Hypothesis
-from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines
@@ -33,6 +31,7 @@ from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.target_prefix import with_prefix
+from model.translation.verification import Verifier
 from model.translation.writing import SentenceWriter
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class TextPipeline:
         self.calibration = calibration
         self._max_source_tokens = max_source_tokens
         self._max_target_tokens = max_target_tokens
-        self._retry_loops = retry_loops
+        self.verifier = Verifier(reader, self.writer, retry_loops=retry_loops)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -125,7 +124,7 @@ class TextPipeline:
         text = text.strip()
         if not text:
             raise EmptySource
-        spans = self.reader.protected_spans(text, options.protect)
+        spans = self.reader.protected_spans(text, options.protect, source)
         segments = split_text(mask_spans(text, spans), plain_code(source), lambda start, end: True)
         if len(segments) > 1:
             raise SeveralSentences(len(segments))
@@ -147,7 +146,8 @@ class TextPipeline:
             SourceTooLong: The sentence is longer than the model accepts.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
-        sentence = self.reader.read(text, 0, len(text), spans, options, (source, target))
+        edits = self.reader.edits(text, spans, source)
+        sentence = self.reader.read(text, 0, len(text), spans, options, (source, target), edits)
         if len(sentence.token_ids) > self._max_source_tokens:
             raise SourceTooLong(len(sentence.token_ids), self._max_source_tokens)
         if options.steering:
@@ -162,7 +162,7 @@ class TextPipeline:
         options: TranslationOptions,
         document: DocumentWriter | None = None,
     ) -> Plan:
-        return Plan(self.reader, self.to_retry, text, pair, texts, options, self.calibration, document)
+        return Plan(self.reader, self.verifier, text, pair, texts, options, self.calibration, document)
 
     def _split(
         self,
@@ -182,11 +182,12 @@ class TextPipeline:
             kept: Spans that come back unchanged, whatever the options protect.
             has_marks: Whether markup is placed in its translation, by alignment.
         """
-        spans = merge_spans(self.reader.protected_spans(text, options.protect), kept)
+        spans = merge_spans(self.reader.protected_spans(text, options.protect, pair[0]), kept)
+        edits = self.reader.edits(text, spans, pair[0])
         fitting: dict[Span, SourceSentence] = {}
 
         def fits(start: int, end: int) -> bool:
-            sentence = self.reader.read(text, start, end, spans, options, pair)
+            sentence = self.reader.read(text, start, end, spans, options, pair, edits)
             if len(sentence.token_ids) > self._max_source_tokens:
                 return False
             fitting[start, end] = sentence  # most become sentences, which are then not encoded again
@@ -205,7 +206,7 @@ class TextPipeline:
                 after = after_marker(cells, start, segment.end, numbered=numbered)
                 start = after if after_span(after, spans) == after else start
             sentence = fitting.get((start, segment.end))
-            sentence = sentence or self.reader.read(text, start, segment.end, spans, options, pair)
+            sentence = sentence or self.reader.read(text, start, segment.end, spans, options, pair, edits)
             # Segments without letters, such as numbers and emoji, are not translated.
             if any(map(str.isalpha, sentence.plain_text)):
                 sentences.append(sentence)
@@ -250,17 +251,3 @@ class TextPipeline:
                 "write at least one more; shorten it."
             )
         return sentence
-
-    def to_retry(self, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        """Whether to decode a sentence again with a guard, because its output loops or is empty.
-
-        Args:
-            sentence: The sentence.
-            hypothesis: Its hypothesis.
-            options: How it was decoded; a sentence decoded with a guard is not decoded again.
-        """
-        if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
-            return False
-        # Protected spans do not count as a translation of the words around them.
-        answer, source = self.tokenizer.decode(hypothesis.token_ids), sentence.plain_text
-        return loops(answer, source) or is_empty(answer, source)

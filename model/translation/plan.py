@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -21,13 +22,26 @@ from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
 from model.translation.search_trace import written_search
+from model.translation.verification import SOUND, Findings, Verifier
 from model.translation.writing import SentenceWriter
 
 if TYPE_CHECKING:
     from model.translation.document import DocumentWriter
 
-MustRetry = Callable[[SourceSentence, Hypothesis, DecodingOptions], bool]
-"""Whether to decode a sentence again, given its hypothesis and the options of its decoding."""
+_NUM_OTHERS = 4
+"""Hypotheses among which a sound one is chosen if the best is not."""
+
+_MAX_PROTECTED = 2
+"""How often more of a sentence is protected; a model that then lacks other parts will lack further ones."""
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A decoding of a sentence, and what is wrong with its answer."""
+
+    sentence: SourceSentence
+    hypothesis: Hypothesis
+    findings: Findings
 
 
 class Plan:
@@ -35,7 +49,7 @@ class Plan:
 
     Args:
         reader: Encoded the sentences.
-        must_retry: Whether to decode a sentence again.
+        verifier: Verifies its translations.
         text: The text or document.
         pair: Source and target language.
         texts: The text with its sentences, or the texts of the document.
@@ -44,14 +58,14 @@ class Plan:
         document: Puts the translations of the texts into their document.
 
     Attributes:
-        sentences: The sentences in order. If a translation lacks a number, its sentence is replaced by the same with
-            this number protected.
+        sentences: The sentences in order. If a translation lacks a number or a sign, its sentence is replaced by the
+            same with this part protected. If no translation is sound, it is replaced by one that stays as it is.
     """
 
     def __init__(
         self,
         reader: SentenceReader,
-        must_retry: MustRetry,
+        verifier: Verifier,
         text: str,
         pair: tuple[str, str],
         texts: Sequence[SourceText],
@@ -67,15 +81,14 @@ class Plan:
         self.forced_ids = reader.tokenizer.forced_ids(self.target)
         self._reader = reader
         self._writer = SentenceWriter(reader.tokenizer)
-        self._must_retry = must_retry
+        self._verifier = verifier
         self._texts = texts
         self._text_numbers = [number for number, source_text in enumerate(texts) for _ in source_text.sentences]
         self._calibration = calibration
         self._document = document
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        # The sentence and the answer that are restored if a second decoding fails or is dropped.
-        self._first: dict[int, tuple[SourceSentence, Hypothesis]] = {}
-        self._with_numbers: set[int] = set()  # sentences that were replaced by the same with a number protected
+        self._attempts: dict[int, list[_Attempt]] = {}  # of sentences that are decoded again
+        self._unchanged: set[int] = set()
         for_decoding = options.for_decoding
         self._pending = {
             index: self._request(index, sentence, for_decoding) for index, sentence in enumerate(self.sentences)
@@ -98,7 +111,7 @@ class Plan:
     def settle_one(self, index: int, outcome: Outcome) -> None:
         """Store the outcome of one pending request. The sentence is pending again if it must be retried.
 
-        If a second decoding fails, the first answer is restored.
+        If a further decoding fails, or nothing holds, the best answer is restored (:meth:`_settle_best`).
 
         Args:
             index: The index of the sentence.
@@ -106,27 +119,27 @@ class Plan:
         """
         request = self._pending.pop(index)
         if not isinstance(outcome, Hypothesis):
-            if index in self._first:
-                self._restore_first(index)
+            if index in self._attempts:
+                self._settle_best(index)
             else:
                 self._outcomes[index] = outcome
             return
-        self._outcomes[index] = outcome
-        before = self.sentences[index]
-        retry = self._retry(request, outcome)
+        sentence = self.sentences[index]
+        outcome, findings = self._verified(request, outcome)
+        attempts = self._attempts.setdefault(index, [])
+        attempts.append(_Attempt(sentence, outcome, findings))
+        retry = None if findings == SOUND else self._retry(request, attempts)
         if retry is None:
-            return
-        self._pending[index] = retry
-        # If the attempt at numbers is repeated, the answer before it is the one to restore.
-        if before is not self.sentences[index] or index not in self._with_numbers:
-            self._first[index] = before, outcome
+            self._settle_best(index)
+        else:
+            self._pending[index] = retry
 
     def drop_retries(self) -> list[int]:
-        """Restore the first answers of sentences whose second decoding is pending, and return their indices."""
-        dropped = [index for index in self._pending if index in self._outcomes]
+        """Settle the sentences whose further decoding is pending with their best answer, and return their indices."""
+        dropped = [index for index in self._pending if index in self._attempts]
         for index in dropped:
             del self._pending[index]
-            self._restore_first(index)
+            self._settle_best(index)
         return dropped
 
     def outcome(self, index: int) -> Outcome | None:
@@ -230,6 +243,8 @@ class Plan:
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
             num_sentences=self.num_sentences,
+            num_untranslated=sum(sentence.is_kept for sentence in self.sentences),
+            num_unchanged=len(self._unchanged),
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
@@ -264,32 +279,75 @@ class Plan:
             or self._writer.needs_attention(self.sentences[index], hypothesis.token_ids)
         )
 
-    def _retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> DecodingRequest | None:
-        """The request to decode a sentence again, or None."""
-        index, is_cut = request.key, hypothesis.finish_reason == "length"
-        sentence = self.sentences[index]
-        if is_cut and index in self._with_numbers:
-            self._restore_first(index)
-            return None
-        if request.required_ids and is_cut and request.options.max_new_tokens is None:
-            # The end token waited for a placeholder that the model does not write: it is placed by alignment instead.
-            return replace(request, required_ids=())
-        if self._must_retry(sentence, hypothesis, request.options):
-            return replace(request, options=guarded(request.options))
-        # An answer that is cut may lack a number that would have followed.
-        if is_cut or index in self._with_numbers or request.required_ids != sentence.required_ids:
-            return None
-        if self.options.protect == "none":
-            return None
-        with_numbers = self._reader.with_numbers(sentence, hypothesis.token_ids)
-        if with_numbers is None:
-            return None
-        self._with_numbers.add(index)
-        self.sentences[index] = with_numbers
-        return self._request(index, with_numbers, request.options)
+    def _verified(self, request: DecodingRequest, outcome: Hypothesis) -> tuple[Hypothesis, Findings]:
+        """The answer with what is wrong with it: the best hypothesis, or the next one that is sound."""
+        sentence, options = self.sentences[request.key], request.options
+        is_cut = outcome.finish_reason == "length"
+        if is_cut and request.required_ids and options.max_new_tokens is None:
+            # The end token waited for a placeholder that the model does not write.
+            return outcome, Findings(is_cut=True)
+        verify = partial(
+            self._verifier.verify,
+            sentence,
+            may_loop=self.options.no_repeat_ngram_size > 0,
+            may_lack=request.required_ids != sentence.required_ids,
+        )
+        findings = verify(outcome)
+        if not findings.severity and options.num_hypotheses == self.options.num_hypotheses:
+            return outcome, findings
+        answers = [replace(outcome, alternatives=(), search=()), *outcome.alternatives]
+        for number, answer in enumerate(outcome.alternatives if findings.severity else (), start=1):
+            if not (others := verify(answer)).severity:
+                findings = others
+                answers.insert(0, answers.pop(number))
+                break
+        return Hypothesis.ranked(answers[: self.options.num_hypotheses], outcome.search), findings
 
-    def _restore_first(self, index: int) -> None:
-        self.sentences[index], self._outcomes[index] = self._first[index]
+    def _retry(self, request: DecodingRequest, attempts: Sequence[_Attempt]) -> DecodingRequest | None:
+        """The request to decode a sentence again after its last attempt, or None."""
+        options = request.options
+        sentence, findings = attempts[-1].sentence, attempts[-1].findings
+        if findings.is_cut and len(attempts) == 1:
+            return replace(request, required_ids=())  # alignment places what the model does not write
+        if findings.loops and not options.no_repeat_ngram_size:
+            return replace(request, options=guarded(options))
+        if findings.is_unchanged:
+            # Words beside a placeholder may be translated without it.
+            return self._replaced(request, self._reader.with_placed_spans(sentence)) if sentence.required_ids else None
+        if sentence.prefix or not findings.severity:
+            return None
+        is_widened = options.num_hypotheses > self.options.num_hypotheses
+        num_protected = len({len(attempt.sentence.protected) for attempt in attempts}) - 1
+        if findings.numbers and num_protected < _MAX_PROTECTED:
+            protected = self._reader.with_protected(sentence, findings.numbers)
+            if protected is not None:
+                return self._replaced(request, protected)
+        width = max(_NUM_OTHERS, options.width)
+        if not is_widened and options.num_hypotheses < width:
+            return replace(request, options=replace(options, decoding="beam", beam_size=width, num_hypotheses=width))
+        if findings.signs and num_protected < _MAX_PROTECTED:
+            # The model reads no signs, and alignment places them.
+            protected = self._reader.with_protected(sentence, findings.signs)
+            return None if protected is None else self._replaced(request, self._reader.with_placed_spans(protected))
+        return None
+
+    def _replaced(self, request: DecodingRequest, sentence: SourceSentence) -> DecodingRequest:
+        self.sentences[request.key] = sentence
+        return self._request(request.key, sentence, request.options)
+
+    def _settle_best(self, index: int) -> None:
+        """Settle a sentence with its best attempt. It stays as it is if even that is broken."""
+        best = min(self._attempts.pop(index), key=lambda attempt: attempt.findings.severity)
+        sentence, answer = best.sentence, best.hypothesis
+        if best.findings.is_broken and not self.options.steering:
+            sentence = self._reader.kept(sentence)
+            nothing = Hypothesis([], answer.score, "stop")
+            answer = Hypothesis.ranked([nothing] * self.options.num_hypotheses)
+        if answer.finish_reason == "length":
+            sentence = replace(sentence, is_punctuated=False)  # a translation that was cut has no end
+        self.sentences[index], self._outcomes[index] = sentence, answer
+        if best.findings.is_unchanged or sentence.is_kept:
+            self._unchanged.add(index)
 
     def _request(self, index: int, sentence: SourceSentence, options: DecodingOptions) -> DecodingRequest:
         return DecodingRequest(

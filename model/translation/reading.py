@@ -9,14 +9,25 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
 from model.languages import plain_code
 from model.text.case_folding import begins_sentence, in_lower_case, is_in_capitals
-from model.text.glossary import find_terms
-from model.text.layout import repeated_ending, single_bars, unusual_spaces
-from model.text.numbers import find_numbers, lost_numbers
+from model.text.character_edits import (
+    Edit,
+    edits_outside,
+    escape_of_apostrophes,
+    find_edits,
+    spans_outside,
+    with_edits,
+    with_stand_ins,
+    without_code_quotes,
+)
+from model.text.glossary import find_terms, is_inflected
+from model.text.layout import single_bars, unusual_spaces
 from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, original_spans, without_spans
 from model.text.protection import Protect, find_spans, merge_spans, unknown_spans
+from model.text.punctuation import UNUSUAL_QUOTES, quotes_to_read
 from model.text.segmentation import Segment
 from model.text.symbols import (
     FORMAL,
@@ -65,10 +76,16 @@ class SourceSentence(Segment):
         protected: The spans that its translation contains unchanged, in order.
         required_ids: The placeholder tokens of the first protected spans. The other spans are cut out of the source,
             and inserted into the translation by alignment.
-        terms: Its glossary terms.
+        terms: Its glossary terms, without those that are not inflected.
+        fixed_terms: Its terms that are not inflected; their spans are protected, and become the terms.
         spaces: Unusual whitespace inside it, inserted into the translation by alignment.
-        ending: Repeated punctuation at its end, with which its translation ends, too; empty if there is none.
+        is_verified: Whether its translation is verified; not if nothing is protected.
+        is_punctuated: Whether its translation gets its punctuation; not if the candidates of a search have to join to
+            the translation, or if that was cut.
         prefix: The given beginning of its translation, if any.
+        edits: The characters that the model reads in another form.
+        apostrophe: How its text escapes apostrophes; empty if it does not.
+        is_kept: Whether it stays in its language (:meth:`SentenceReader.kept`).
     """
 
     text: str
@@ -81,13 +98,24 @@ class SourceSentence(Segment):
     required_ids: tuple[int, ...] = ()
     terms: tuple[SourceTerm, ...] = ()
     spaces: tuple[Span, ...] = ()
-    ending: str = ""
+    is_verified: bool = False
+    is_punctuated: bool = False
     prefix: TargetPrefix | None = None
+    edits: tuple[Edit, ...] = ()
+    apostrophe: str = ""
+    is_kept: bool = False
+    fixed_terms: tuple[SourceTerm, ...] = ()
 
     @property
     def prefix_ids(self) -> tuple[int, ...]:
         """The tokens of the given beginning of its translation."""
         return () if self.prefix is None else self.prefix.token_ids
+
+    @property
+    def kept(self) -> Sequence[Span]:
+        """The characters that are no punctuation: its protected spans and edits, except for quotation marks."""
+        others = [(start, end) for start, end, _ in self.edits if self.text[start:end] not in UNUSUAL_QUOTES]
+        return merge_spans(self.protected, others) if others else self.protected
 
     @property
     def plain_text(self) -> str:
@@ -103,11 +131,13 @@ class ModelInput:
         text: The original characters without those that were cut out.
         origins: The original index of each character of the text; None if nothing was cut out.
         replacements: The symbols and texts that the model reads instead of characters of the text.
+        ends: The original index after each character of the text; None if each stands for one character.
     """
 
     text: str
     origins: Sequence[int] | None
     replacements: Sequence[Replacement] = ()
+    ends: Sequence[int] | None = None
 
     @property
     def parts(self) -> list[tuple[Part, Span]]:
@@ -127,8 +157,7 @@ class ModelInput:
         """Map a span of original characters to the text. None of its characters was cut out."""
         if self.origins is None:
             return span
-        start = bisect_left(self.origins, span[0])
-        return start, start + span[1] - span[0]
+        return bisect_left(self.origins, span[0]), bisect_left(self.origins, span[1])
 
     def original(self, spans: Sequence[Span], num_characters: int) -> list[Span]:
         """Map spans of the text to the original characters.
@@ -137,7 +166,9 @@ class ModelInput:
             spans: Spans of the text.
             num_characters: Number of original characters.
         """
-        return list(spans) if self.origins is None else original_spans(spans, self.origins, num_characters)
+        if self.origins is None:
+            return list(spans)
+        return original_spans(spans, self.origins, num_characters, self.ends)
 
 
 class SentenceReader:
@@ -169,18 +200,23 @@ class SentenceReader:
             self._num_markers[pair] = len(self.tokenizer.encode("", target, source))
         return self._num_markers[pair]
 
-    def protected_spans(self, text: str, protect: Protect) -> list[Span]:
+    def protected_spans(self, text: str, protect: Protect, language: str = "") -> list[Span]:
         """The spans of a text that come back unchanged.
 
         Args:
             text: Any text.
+            language: Its language, which may have characters that are read in another form (:meth:`edits`).
             protect: The spans that the caller protects. Unless it is ``none``, words that the model does not know are
                 protected, too. A model with placeholders writes no single bytes, so for it they always are.
 
         Raises:
             InvalidPattern: A pattern matches too often.
         """
-        spans = find_spans(text, protect)
+        edits = find_edits(text, plain_code(language))
+        spans = find_spans(without_code_quotes(text, edits) if edits else text, protect)
+        if edits:
+            spans = spans_outside(spans, edits)
+            text = with_stand_ins(text, edits_outside(edits, spans))
         characters = self.tokenizer.known_characters
         if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
             return spans
@@ -189,8 +225,25 @@ class SentenceReader:
         blank = blank_spans(text, merge_spans(spans, bars))
         return merge_spans(spans, unknown_spans(blank, characters.__contains__))
 
+    def edits(self, text: str, spans: Sequence[Span], language: str) -> list[Edit]:
+        """The characters of a text that the model reads in another form.
+
+        Args:
+            text: Any text.
+            spans: Its protected spans, which it does not read.
+            language: Its language.
+        """
+        return edits_outside(find_edits(text, plain_code(language)), spans)
+
     def read(
-        self, text: str, start: int, end: int, spans: Sequence[Span], options: TranslationOptions, pair: tuple[str, str]
+        self,
+        text: str,
+        start: int,
+        end: int,
+        spans: Sequence[Span],
+        options: TranslationOptions,
+        pair: tuple[str, str],
+        edits: Sequence[Edit] = (),
     ) -> SourceSentence:
         """Encode a sentence.
 
@@ -201,21 +254,29 @@ class SentenceReader:
             spans: The protected spans of the text.
             options: How to translate it.
             pair: Source and target language.
+            edits: The characters of the text that the model reads in another form.
         """
         part = text[start:end]
+        edits_within = _edits_within(edits, start, end) if edits else ()
         language = plain_code(pair[0])
         protected = _within(spans, start, end) if spans else ()
         terms: tuple[SourceTerm, ...] = ()
+        fixed_terms: tuple[SourceTerm, ...] = ()
         if options.glossary:
             terms = tuple(SourceTerm(*term) for term in find_terms(part, options.glossary, language, protected))
+            fixed_terms = self._fixed(terms, self.capabilities.placeholders - len(protected))
+            if fixed_terms:
+                terms = tuple(term for term in terms if term not in fixed_terms)
+                protected = tuple(merge_spans(protected, [term.span for term in fixed_terms]))
         spaces: tuple[Span, ...] = ()
-        ending = ""
-        if options.protect != "none":
+        is_verified = options.protect != "none"
+        if is_verified:
             spaces = tuple(space for space in unusual_spaces(part) if not overlaps(space, protected))
-            ending = repeated_ending(part)
+            edits_within += tuple(Edit(index, index + 1, new) for index, new in quotes_to_read(part, protected))
         required_ids = self._required_ids(len(protected))
+        edits_within = tuple(sorted(edits_within))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
-        model_input = self._input(part, in_capitals, protected, len(required_ids), terms)
+        model_input = self._input(part, in_capitals, protected, len(required_ids), terms, edits_within)
         return SourceSentence(
             start,
             end,
@@ -229,33 +290,51 @@ class SentenceReader:
             required_ids,
             terms,
             spaces,
-            ending,
+            is_verified,
+            is_verified and not options.return_search,
+            edits=edits_within,
+            apostrophe=escape_of_apostrophes(text, edits) if edits else "",
+            fixed_terms=fixed_terms,
         )
 
-    def with_numbers(self, sentence: SourceSentence, token_ids: Sequence[int]) -> SourceSentence | None:
-        """A sentence whose lost numbers are protected, if the model's translation lacks any; otherwise None.
+    def with_protected(self, sentence: SourceSentence, spans: Sequence[Span]) -> SourceSentence | None:
+        """A sentence with further protected spans, as far as there are placeholders; None if there is none.
 
         Args:
             sentence: The sentence.
-            token_ids: The output of the model.
+            spans: Spans that its translation lacks.
         """
         room = self.capabilities.placeholders - len(sentence.protected)
-        if room <= 0 or sentence.prefix:
+        if room <= 0 or sentence.prefix or not spans:
             return None
-        occupied = merge_spans(sentence.protected, [term.span for term in sentence.terms])
-        numbers = [number for number in find_numbers(sentence.text) if not overlaps(number, occupied)]
-        lost = lost_numbers(sentence.text, numbers, self.tokenizer.decode(token_ids)) if numbers else []
-        if not lost:
-            return None
-        protected = tuple(merge_spans(sentence.protected, lost[:room]))
-        required_ids = self._required_ids(len(protected))
-        model_input = self._input(sentence.text, sentence.in_capitals, protected, len(required_ids), sentence.terms)
+        protected = merge_spans(sentence.protected, spans[:room])
+        return self._with_spans(sentence, protected, self._required_ids(len(protected)))
+
+    def with_placed_spans(self, sentence: SourceSentence) -> SourceSentence:
+        """A sentence that the model reads without its protected spans; alignment places them in its translation."""
+        return self._with_spans(sentence, sentence.protected, ())
+
+    def kept(self, sentence: SourceSentence) -> SourceSentence:
+        """A sentence that stays as it is: it is one protected span, and its translation has no tokens."""
+        whole = replace(
+            sentence, formality=None, in_capitals=False, terms=(), fixed_terms=(), prefix=None, edits=(), apostrophe=""
+        )
+        return replace(self._with_spans(whole, [(0, len(sentence.text))], ()), is_kept=True)
+
+    def _with_spans(
+        self, sentence: SourceSentence, protected: Sequence[Span], required_ids: tuple[int, ...]
+    ) -> SourceSentence:
+        edits = tuple(edits_outside(sentence.edits, protected))
+        model_input = self._input(
+            sentence.text, sentence.in_capitals, protected, len(required_ids), sentence.terms, edits
+        )
         return replace(
             sentence,
             token_ids=self._encode(model_input, sentence.formality, sentence.pair),
-            protected=protected,
+            protected=tuple(protected),
             required_ids=required_ids,
             spaces=tuple(space for space in sentence.spaces if not overlaps(space, protected)),
+            edits=edits,
         )
 
     def folded(self, text: str) -> str:
@@ -266,7 +345,12 @@ class SentenceReader:
         """The characters of a sentence that each of its tokens covers."""
         source, target = sentence.pair
         model_input = self._input(
-            sentence.text, sentence.in_capitals, sentence.protected, len(sentence.required_ids), sentence.terms
+            sentence.text,
+            sentence.in_capitals,
+            sentence.protected,
+            len(sentence.required_ids),
+            sentence.terms,
+            sentence.edits,
         )
         text = model_input.text
         if self._with_symbols is None or not model_input.replacements:
@@ -276,6 +360,14 @@ class SentenceReader:
         # The form of address comes after the language marker.
         spans = [*spans[:1], *[(0, 0)] * (len(sentence.token_ids) - len(spans)), *spans[1:]]
         return model_input.original(spans, len(sentence.text))
+
+    def _fixed(self, terms: Sequence[SourceTerm], room: int) -> tuple[SourceTerm, ...]:
+        """The terms that are not inflected, or have unknown characters, as far as there are placeholders."""
+        known = self.tokenizer.known_characters
+        fixed = (
+            term for term in terms if not (is_inflected(term.target) and all(map(known.__contains__, term.target)))
+        )
+        return tuple(islice(fixed, max(room, 0)))
 
     def _required_ids(self, num_spans: int) -> tuple[int, ...]:
         if self._with_symbols is None or not num_spans:
@@ -290,11 +382,17 @@ class SentenceReader:
         protected: Sequence[Span],
         num_placeholders: int,
         terms: Sequence[SourceTerm],
+        edits: Sequence[Edit] = (),
     ) -> ModelInput:
         """A sentence with placeholders for its first protected spans and without the others, folded if in capitals."""
-        model_input = ModelInput(in_lower_case(text) if in_capitals else text, None)
+        model_input = ModelInput(text, None)
         if len(protected) > num_placeholders:
-            model_input = ModelInput(*cut_spans(model_input.text, protected[num_placeholders:]))
+            model_input = ModelInput(*cut_spans(text, protected[num_placeholders:]))
+        if edits:
+            read, starts, ends = with_edits(model_input.text, model_input.origins, edits)
+            model_input = ModelInput(read, starts, ends=ends)
+        if in_capitals:
+            model_input = replace(model_input, text=in_lower_case(model_input.text))
         if terms and self.capabilities.glossary:
             spans = ((model_input.moved(term.span), term.target) for term in terms)
             replacements = [
@@ -318,6 +416,15 @@ def _within(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
     first = bisect_left(spans, (start, start))
     last = bisect_right(spans, (end, end))
     return tuple((begin - start, stop - start) for begin, stop in spans[first:last] if stop <= end)
+
+
+def _edits_within(edits: Sequence[Edit], start: int, end: int) -> tuple[Edit, ...]:
+    """The edits of a text that lie in a part of it, in characters of the part."""
+    first = bisect_left(edits, (start,))
+    return tuple(
+        Edit(edit.start - start, edit.end - start, edit.text)
+        for edit in takewhile(lambda edit: edit.end <= end, islice(edits, first, None))
+    )
 
 
 def _part_offsets(tokenizer: VersoTokenizer, model_input: ModelInput) -> list[Span]:

@@ -6,30 +6,36 @@ that the model did not write are placed by alignment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import Tensor
 
+from model.languages import plain_code
 from model.text.case_folding import in_capitals, index_to_capitalise, spans_in_capitals
 from model.text.glossary import spans_of_terms
-from model.text.layout import start_of_ending
+from model.text.numbers import afternoons
 from model.text.placeholders import (
     Place,
     ProtectedSpan,
-    TargetPrefix,
     TargetSentence,
     after_tokens,
     describe_spans,
     restore_spans,
     with_inserted,
+    without_spans,
     written_places,
 )
-from model.text.symbols import Span, Symbol, TargetText, placeholder
+from model.text.punctuation import Change, certain_changes
+from model.text.symbols import Span, Symbol, TargetText, overlaps, placeholder
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.alignment import insertion_point
 from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
+
+_APOSTROPHE = re.compile("['\u2019]")
+_APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
 
 class SentenceWriter:
@@ -64,13 +70,18 @@ class SentenceWriter:
             sentence: The sentence.
             token_ids: The output of the model.
         """
-        if sentence.protected or sentence.spaces or sentence.ending or sentence.prefix:
+        if sentence.protected or sentence.spaces or sentence.prefix or sentence.apostrophe:
             return self.write_with_offsets(sentence, token_ids, None, []).text
         answer = self.tokenizer.decode(token_ids)
         if sentence.in_capitals:
-            return in_capitals(answer)
-        first = index_to_capitalise(answer) if sentence.begins_sentence else None
-        return answer if first is None else _with_capital(answer, first)
+            answer = in_capitals(answer)
+        else:
+            first = index_to_capitalise(answer) if sentence.begins_sentence else None
+            answer = answer if first is None else _with_capital(answer, first)
+        for changes in _PASSES:
+            for start, end, new in changes(sentence, answer, ()):
+                answer = answer[:start] + new + answer[end:]
+        return answer
 
     def write_with_terms(
         self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
@@ -85,14 +96,17 @@ class SentenceWriter:
         """
         target = self.write_with_offsets(sentence, token_ids, rows, source_spans)
         terms = sentence.terms
-        if not terms:
-            return target, []
-        if rows is None:
-            return target, find_uses(terms, target)
+        uses: list[TermUse] = []
         if sentence.in_capitals:
             terms = tuple(replace(term, target=in_capitals(term.target)) for term in terms)
-        num_given = len(sentence.prefix.text) if sentence.prefix else 0
-        return put_terms(terms, target, rows, source_spans, num_given)
+        if terms and rows is not None:
+            num_given = len(sentence.prefix.text) if sentence.prefix else 0
+            target, uses = put_terms(terms, target, rows, source_spans, num_given)
+        elif terms:
+            uses = find_uses(terms, target)
+        for term in sentence.fixed_terms:
+            uses.append(TermUse(term.span, target.spans[sentence.protected.index(term.span)], "used"))
+        return target, sorted(uses, key=lambda use: use.source) if sentence.fixed_terms else uses
 
     def write_with_offsets(
         self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
@@ -111,7 +125,12 @@ class SentenceWriter:
             first = index_to_capitalise(translation.text, translation.spans)
             if first is not None:
                 translation = replace(translation, text=_with_capital(translation.text, first))
-        return _with_ending(translation, sentence.ending, sentence.prefix)
+        num_given = len(sentence.prefix.text) if sentence.prefix else 0
+        for changes in _PASSES:
+            for start, end, new in changes(sentence, translation.text, sorted(translation.spans)):
+                if start >= num_given:
+                    translation = translation.with_replaced(start, end, new)
+        return _with_escapes(translation, sentence, num_given) if sentence.apostrophe else translation
 
     def write_beginning(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
         """The text of the first tokens of a translation, to be compared with that of one more token.
@@ -195,7 +214,11 @@ def _restored(parts: Sequence[Place | TargetText], sentence: SourceSentence, num
     if sentence.in_capitals:
         parts = [_in_capitals(part) if isinstance(part, TargetText) else part for part in parts]
     spaces = [ProtectedSpan(sentence.text[slice(*space)]) for space in sentence.spaces]
-    spans = [*describe_spans(sentence.text, sentence.protected), *spaces]
+    protected = describe_spans(sentence.text, sentence.protected)
+    for term in sentence.fixed_terms:
+        index = sentence.protected.index(term.span)
+        protected[index] = replace(protected[index], text=term.target)
+    spans = [*protected, *spaces]
     return restore_spans(parts, spans, num_protected, sentence.prefix)
 
 
@@ -203,12 +226,32 @@ def _in_capitals(run: TargetText) -> TargetText:
     return replace(run, text=in_capitals(run.text), tokens=tuple(spans_in_capitals(run.text, run.tokens)))
 
 
-def _with_ending(translation: TargetSentence, ending: str, prefix: TargetPrefix | None) -> TargetSentence:
-    """A translation that ends with the repeated punctuation of its source, unless its prefix has other punctuation."""
-    text = translation.text
-    start = start_of_ending(text)
-    if not ending or text[start:] == ending or any(end > start for _, end in translation.spans):
-        return translation
-    if prefix is not None and not ending.startswith(prefix.text[start:]):
-        return translation
-    return translation.with_replaced(start, len(text), ending)
+def _without_afternoons(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
+    """The changes of an English translation that remove each ``p.m.`` of a German hour before noon."""
+    if not sentence.is_punctuated or sentence.pair != ("de", "en"):
+        return []
+    return [(start, end, "") for start, end in reversed(afternoons(sentence.text, text))]
+
+
+def _punctuated(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
+    """The changes of a translation's punctuation that leave no doubt, from right to left."""
+    if not sentence.is_punctuated:
+        return []
+    source, target = map(plain_code, sentence.pair)
+    return certain_changes(sentence.text, sentence.kept, text, spans, (source, target))
+
+
+_PASSES = (_without_afternoons, _punctuated)
+
+
+def _with_escapes(translation: TargetSentence, sentence: SourceSentence, num_given: int) -> TargetSentence:
+    """A translation with the apostrophes that the model wrote escaped as in the source.
+
+    If the source also has bare ones, which are quotation marks, only those between letters are escaped.
+    """
+    bare = "'" in without_spans(sentence.text, sentence.kept)
+    spans = sorted(translation.spans)
+    for match in reversed(list((_APOSTROPHE_IN_WORD if bare else _APOSTROPHE).finditer(translation.text, num_given))):
+        if not overlaps(match.span(), spans):
+            translation = translation.with_replaced(*match.span(), sentence.apostrophe)
+    return translation

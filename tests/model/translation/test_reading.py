@@ -158,7 +158,7 @@ def test_a_word_behind_a_protected_span_keeps_its_small_letter() -> None:
     text = "See 猫 the dog."
     sentence = read(text, fold_capitals=True)
     answer = [sentence.required_ids[0], *TOKENIZER.encode_target("see the dog")[:-1]]
-    assert WRITER.write(sentence, answer) == "猫 see the dog"
+    assert WRITER.write(sentence, answer) == "猫 see the dog."
 
 
 @pytest.mark.parametrize("span", ["猫", "{x}"])
