@@ -20,7 +20,12 @@ _FREE_FOLLOWER = re.compile(r"\.\s+\w|\s?[ap]\.?m\b", re.IGNORECASE)
 _AFTERNOON = re.compile(r"(?<=\dpm)|\s?p\.?m\b", re.IGNORECASE)
 _OTHER_POINT = str.maketrans(".,", ",.")
 _LARGEST_WORD = 12
-"""Numbers up to this are often words in one language and digits in the other."""
+_NUMBER_WORD = re.compile(
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|zero|first|second|third|"
+    r"eine?|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|null|erste|dritte)",
+    re.IGNORECASE,
+)
+"""Words that a translation may write in digits, up to 12."""
 
 _MORNING = re.compile(r"(?<![\d.:,])(0?\d|1[01])(?:[.:]\d\d)?\s?Uhr\b(?!\s(?:abends|nachmittags|nachts|mittags))")
 _OF_AFTERNOON = re.compile(r"abend|nachmittag|nacht|mittag", re.IGNORECASE)
@@ -41,7 +46,9 @@ def find_numbers(text: str, kept: Sequence[Span] = ()) -> list[Span]:
     return [span for span in spans if not overlaps(span, kept)] if kept else spans
 
 
-def wrong_numbers(source: str, numbers: Sequence[Span], answer: str, written: Sequence[Span]) -> list[Span]:
+def wrong_numbers(
+    source: str, numbers: Sequence[Span], answer: str, written: Sequence[Span], language: str = ""
+) -> list[Span]:
     """The numbers that a translation does not contain as often as the source does, or not as a whole.
 
     All separators of a number may change alike (``1.299,99`` for ``1,299.99``), and hours may be in p.m. (``7:10 pm``
@@ -53,10 +60,11 @@ def wrong_numbers(source: str, numbers: Sequence[Span], answer: str, written: Se
         numbers: The spans of its numbers.
         answer: Its translation.
         written: The spans of the translation's numbers.
+        language: The language of the sentence, without a region.
     """
     lost, rest = list(numbers), list(written)
     for reading in (_digits, _digits_of_afternoon):
-        lost, rest = _unmatched(source, lost, answer, rest, reading)
+        lost, rest = _unmatched(source, lost, answer, rest, reading, language)
     # The parts of a date may be separated by words: 01.02.2024.
     plain = [span for span in rest if answer[slice(*span)].isdigit() or _DATE_OR_TIME.fullmatch(answer[slice(*span)])]
     parts = Counter(part for span in plain for part in _parts(answer, span))
@@ -67,7 +75,7 @@ def wrong_numbers(source: str, numbers: Sequence[Span], answer: str, written: Se
             parts -= needed
         elif not _is_free(source, span):
             wrong.append(span)
-    small = {str(number) for number in range(_LARGEST_WORD + 1)}
+    small = {str(number) for number in range(_LARGEST_WORD + 1)} if _NUMBER_WORD.search(source) else set()
     digits = [(span, _digits(answer, span)) for span in rest]
     surplus = {same for span, same in digits if same not in small and (span not in plain or parts[same])}
     return sorted({*wrong, *(span for span in numbers if _digits(source, span) in surplus)})
@@ -87,7 +95,12 @@ def afternoons(source: str, answer: str) -> list[Span]:
 
 
 def _unmatched(
-    source: str, numbers: Sequence[Span], answer: str, written: Sequence[Span], reading: Callable[[str, Span], str]
+    source: str,
+    numbers: Sequence[Span],
+    answer: str,
+    written: Sequence[Span],
+    reading: Callable[[str, Span], str],
+    language: str,
 ) -> tuple[list[Span], list[Span]]:
     """The numbers of a source and those of its translation without a counterpart in the other."""
     unused = defaultdict[str, list[Span]](list)
@@ -96,7 +109,8 @@ def _unmatched(
     lost: list[Span] = []
     for span in numbers:
         candidates = unused[_digits(source, span)]
-        same = next((other for other in candidates if _is_form_of(source[slice(*span)], answer[slice(*other)])), None)
+        number = source[slice(*span)]
+        same = next((other for other in candidates if _is_form_of(number, answer[slice(*other)], language)), None)
         if same is None:
             lost.append(span)
         else:
@@ -104,13 +118,15 @@ def _unmatched(
     return lost, [span for spans in unused.values() for span in spans]
 
 
-def _is_form_of(number: str, written: str) -> bool:
+def _is_form_of(number: str, written: str, language: str) -> bool:
     """Whether equal digits are written as they are in the source, or with other separators throughout."""
     if number == written or _LETTER.search(number) or _LETTER.search(written):
         return True
     groups, others = _DIGITS.findall(number), _DIGITS.findall(written)
     separators, changed = _DIGITS.sub("", number), _DIGITS.sub("", written)
     if len(groups) == len(others):
+        if language == "de" and (separators, changed) == (".", ",") and len(groups[1]) != 3:
+            return False  # 24.12. is a date, as the decimal point is a comma
         pairs = set(zip(separators, changed, strict=True))
         is_whole = len(pairs) == len(set(separators)) == len(set(changed))
         # Commas separate thousands, and no parts of a date.

@@ -13,28 +13,8 @@ from typing import NamedTuple
 
 from model.text.symbols import Span, overlaps
 
-_CLOSING = {
-    "(": ")",
-    "[": "]",
-    "{": "}",
-    "（": "）",
-    "【": "】",
-    '"': '"”“',
-    "“": '”"“',
-    "„": '“”"',
-    "”": '”"',
-    "'": "'’",
-    "‘": "’'",
-    "‚": "‘’'",
-    "’": "’",
-    "«": "»",
-    "»": "«»",
-    "‹": "›",
-    "›": "‹›",
-    "「": "」",
-    "『": "』",
-    "《": "》",
-}
+_PAIRS = re.findall(r"\S+", '() [] {} （） 【】 ""”“ “”"“ „“”" ””" \'\'’ ‘’\' ‚‘’\' ’’ «» »«» ‹› ›‹› 「」 『』 《》')
+_CLOSING = {pair[0]: pair[1:] for pair in _PAIRS}
 """The signs that close a pair, by the sign that opens it."""
 
 _BRACKETS = "()[]{}（）【】"
@@ -45,10 +25,14 @@ _OF_WORDS = "'’‘"
 _AMBIGUOUS = "\"'’‘”“»›"
 """Signs that open or close; they open before a word and close after one."""
 
-UNUSUAL_QUOTES = "'‘’‚«»‹›"
-_USUAL_QUOTES = '"“„'
-_UNUSUAL = re.compile(f"[{UNUSUAL_QUOTES}]")
-_SIGN = re.compile(f"[{re.escape(''.join({*_CLOSING, *''.join(_CLOSING.values())}))}]")
+_UNUSUAL_QUOTES = "'‘’‚«»‹›"
+_TYPOGRAPHIC = "“„”"
+_USUAL_QUOTES = '"' + _TYPOGRAPHIC
+QUOTES = _USUAL_QUOTES + _UNUSUAL_QUOTES
+"""The quotation marks of languages with Latin letters."""
+
+_QUOTE = re.compile(f"[{QUOTES}]")
+_SIGN = re.compile(f"[{re.escape(''.join(_PAIRS))}]")
 _MAX_DEPTH = 8
 """Signs that may be open at once; of more, the first ones count as single."""
 
@@ -56,6 +40,9 @@ _STYLES = {("de", "en"): str.maketrans("„‚“‘", "“‘”’"), ("en", "
 """Typographic quotation marks of a language, and those of the other; pairs of other styles are kept."""
 
 _OWN_PAIRS = {"de": ("„“", "‚‘"), "en": ("“”", "‘’")}
+
+_MAX_ADDED = 8
+"""The most pairs that are added to a translation."""
 
 _END_MARKS = ".!?…:;,"
 _OTHER_END_MARKS = str.maketrans("。．｡।！？؟：；，、", "....!??:;,,")
@@ -125,26 +112,25 @@ def find_signs(text: str, kept: Sequence[Span] = ()) -> Signs:
 
 
 def quotes_to_read(text: str, kept: Sequence[Span]) -> list[tuple[int, str]]:
-    """The quotation marks that models know less well than double ones, and what a model reads instead.
+    """The paired quotation marks that a model reads in another form, as it knows straight double ones best.
 
     Args:
-        text: A sentence; with double quotation marks in it, the others are read as they are.
+        text: A sentence.
         kept: Its spans that are not read, in order.
 
     Returns:
-        The index of each, and a double quotation mark, or nothing for a pair around the whole sentence.
+        The index of each, and what a model reads: a double mark, a single one in a sentence with double ones, or
+        nothing for a pair around the whole sentence. Typographic double marks are read as they are.
     """
-    if not _UNUSUAL.search(text):
+    if len(_QUOTE.findall(text)) < 2:
         return []
-    pairs = find_signs(text, kept).pairs
-    if any(text[opening] in _USUAL_QUOTES for opening, _ in pairs):
-        return []
-    return sorted(
-        (index, "" if _is_around(text, pair) else '"')
-        for pair in pairs
-        if text[pair[0]] in UNUSUAL_QUOTES
-        for index in pair
-    )
+    pairs = [pair for pair in find_signs(text, kept).pairs if text[pair[0]] in QUOTES]
+    around, inner = (pairs[:1], pairs[1:]) if pairs and _is_around(text, pairs[0]) else ([], pairs)
+    around = [pair for pair in around if text[pair[0]] not in _TYPOGRAPHIC]
+    other = "'" if any(text[opening] in _USUAL_QUOTES for opening, _ in inner) else '"'
+    forms = [(pair, other) for pair in inner if text[pair[0]] in _UNUSUAL_QUOTES]
+    forms += [(pair, "") for pair in around]
+    return sorted((index, form) for pair, form in forms for index in pair)
 
 
 def certain_changes(
@@ -191,8 +177,8 @@ def wrong_signs(source: str, kept: Sequence[Span], text: str, spans: Sequence[Sp
     before, after = find_signs(source, kept), find_signs(text, spans)
     wrong: list[int] = []
     for are_brackets in (False, True):
-        pairs = _of_kind(source, before.pairs, are_brackets)
-        if len(pairs) > len(_of_kind(text, after.pairs, are_brackets)):
+        pairs = _with_words(source, _of_kind(source, before.pairs, are_brackets))
+        if len(pairs) > len(_with_words(text, _of_kind(text, after.pairs, are_brackets))):
             wrong += (index for pair in pairs for index in pair)
         single = [index for index in before.single if (source[index] in _BRACKETS) == are_brackets]
         if len(single) > sum((text[index] in _BRACKETS) == are_brackets for index in after.single):
@@ -209,6 +195,11 @@ def _marks(text: str) -> str:
 def _opener(text: str, is_open: Sequence[int], sign: str) -> int | None:
     """The number of the last open sign that a sign closes."""
     return next((n for n in reversed(range(len(is_open))) if sign in _CLOSING[text[is_open[n]]]), None)
+
+
+def _with_words(text: str, pairs: Sequence[Span]) -> list[Span]:
+    """The pairs that are not empty."""
+    return [(start, end) for start, end in pairs if any(map(str.isalnum, text[start:end]))]
 
 
 def _of_kind(text: str, pairs: Sequence[Span], are_brackets: bool) -> list[Span]:
@@ -235,7 +226,7 @@ def _pair_changes(source: str, before: Signs, text: str, after: Signs) -> Iterat
         pairs, written = (_of_kind(source, before.pairs, are_brackets), _of_kind(text, after.pairs, are_brackets))
         lost = len(pairs) - len(written)
         added: list[tuple[Span, Span]] = []
-        for pair in pairs if lost > 0 else ():
+        for pair in pairs if 0 < lost <= _MAX_ADDED else ():
             span = _content(source, pair, text, after)
             if span is not None and not any(span[0] <= start + 1 and end <= span[1] for start, end in written):
                 added.append((pair, span))
@@ -249,13 +240,19 @@ def _pair_changes(source: str, before: Signs, text: str, after: Signs) -> Iterat
         if len(remaining) == len(written):
             for pair, other in zip(remaining, written, strict=True):
                 for index, sign in zip(other, (source[pair[0]], source[pair[1]]), strict=True):
-                    if text[index] != sign and text[index] not in _OTHER_SCRIPTS and sign not in _OTHER_SCRIPTS:
+                    if not _is_same(sign, text[index]):
                         yield index, index + 1, sign
 
 
 def _is_around(text: str, pair: Span) -> bool:
     """Whether a pair stands around the whole sentence, without its end marks."""
     return pair[0] == 0 and not text[pair[1] + 1 :].strip(_END_MARKS)
+
+
+def _is_same(sign: str, written: str) -> bool:
+    """Whether a sign stands for one of the source: typographic double marks may become those of any style."""
+    is_double = sign in _TYPOGRAPHIC and written in _USUAL_QUOTES
+    return sign == written or is_double or sign in _OTHER_SCRIPTS or written in _OTHER_SCRIPTS
 
 
 def _with_stray(text: str, signs: Signs, start: int, end: int, sign: str) -> Change:
@@ -289,7 +286,7 @@ def _edge_changes(source: str, before: Signs, text: str, after: Signs, spans: Se
     """The single sign that a sentence begins with: the end of its quotation is in another sentence."""
     if before.single[:1] == [0] and not (spans and spans[0][0] == 0):
         if after.single[:1] == [0]:
-            if text[0] != source[0]:
+            if not _is_same(source[0], text[0]):
                 yield 0, 1, source[0]
         elif len(after.single) < len(before.single):
             yield 0, 0, source[0]
@@ -317,7 +314,8 @@ def _ending_changes(
 ) -> Iterator[Change]:
     """The end marks of the source, and its single signs among them."""
     expected, found = _ending(source, before, kept), _ending(text, after, sorted(spans))
-    if found.marks.translate(_OTHER_END_MARKS) == expected.marks or not text:
+    written = found.marks.translate(_OTHER_END_MARKS)
+    if not text or (len(written) == len(expected.marks) and all(map(_is_same, expected.marks, written))):
         return
     if kept and kept[-1][1] == len(source):
         return  # the end of the source is not read

@@ -126,6 +126,9 @@ class Plan:
             return
         sentence = self.sentences[index]
         outcome, findings = self._verified(request, outcome)
+        if findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
+            self._outcomes[index] = outcome
+            return
         attempts = self._attempts.setdefault(index, [])
         attempts.append(_Attempt(sentence, outcome, findings))
         retry = None if findings == SOUND else self._retry(request, attempts)

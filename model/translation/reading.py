@@ -27,7 +27,7 @@ from model.text.glossary import find_terms, is_inflected
 from model.text.layout import single_bars, unusual_spaces
 from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, original_spans, without_spans
 from model.text.protection import Protect, find_spans, merge_spans, unknown_spans
-from model.text.punctuation import UNUSUAL_QUOTES, quotes_to_read
+from model.text.punctuation import QUOTES, quotes_to_read
 from model.text.segmentation import Segment
 from model.text.symbols import (
     FORMAL,
@@ -114,7 +114,7 @@ class SourceSentence(Segment):
     @property
     def kept(self) -> Sequence[Span]:
         """The characters that are no punctuation: its protected spans and edits, except for quotation marks."""
-        others = [(start, end) for start, end, _ in self.edits if self.text[start:end] not in UNUSUAL_QUOTES]
+        others = [(start, end) for start, end, _ in self.edits if self.text[start:end] not in QUOTES]
         return merge_spans(self.protected, others) if others else self.protected
 
     @property
@@ -222,6 +222,8 @@ class SentenceReader:
             return spans
         # The model does not read bars between cells.
         bars = [] if protect == "none" else single_bars(mask_spans(text, spans))
+        if protect != "none":
+            text = with_stand_ins(text, [Edit(index, index + 1, '"') for index, _ in quotes_to_read(text, spans)])
         blank = blank_spans(text, merge_spans(spans, bars))
         return merge_spans(spans, unknown_spans(blank, characters.__contains__))
 
@@ -272,9 +274,8 @@ class SentenceReader:
         is_verified = options.protect != "none"
         if is_verified:
             spaces = tuple(space for space in unusual_spaces(part) if not overlaps(space, protected))
-            edits_within += tuple(Edit(index, index + 1, new) for index, new in quotes_to_read(part, protected))
+            edits_within = _with_quotes(part, protected, edits_within)
         required_ids = self._required_ids(len(protected))
-        edits_within = tuple(sorted(edits_within))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
         model_input = self._input(part, in_capitals, protected, len(required_ids), terms, edits_within)
         return SourceSentence(
@@ -416,6 +417,13 @@ def _within(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
     first = bisect_left(spans, (start, start))
     last = bisect_right(spans, (end, end))
     return tuple((begin - start, stop - start) for begin, stop in spans[first:last] if stop <= end)
+
+
+def _with_quotes(text: str, protected: Sequence[Span], edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """The edits of a sentence, with those of its quotation marks."""
+    kept = merge_spans(protected, [(start, end) for start, end, _ in edits]) if edits else protected
+    quotes = [Edit(index, index + 1, form) for index, form in quotes_to_read(text, kept)]
+    return tuple(sorted([*edits, *quotes])) if quotes else edits
 
 
 def _edits_within(edits: Sequence[Edit], start: int, end: int) -> tuple[Edit, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
+from model.languages import plain_code
 from model.text.numbers import find_numbers, wrong_numbers
 from model.text.protection import merge_spans
 from model.text.punctuation import wrong_signs
@@ -91,12 +92,17 @@ class Verifier:
         is_verified = self._has_placeholders and sentence.is_verified and not may_lack
         if not is_verified or hypothesis.finish_reason == "length":
             return SOUND
-        target = self._writer.write_with_offsets(sentence, token_ids, None, [])
-        text, spans = target.text, sorted(target.spans)
+        spans: Sequence[Span] = ()
+        if sentence.protected:
+            target = self._writer.write_with_offsets(sentence, token_ids, None, [])
+            text, spans = target.text, sorted(target.spans)
+        else:
+            text = self._writer.write(sentence, token_ids)
         kept = sentence.kept
         numbers: Sequence[Span] = ()
         if source_numbers := find_numbers(sentence.text, merge_spans(kept, [term.span for term in sentence.terms])):
-            numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans))
+            language = plain_code(sentence.pair[0])
+            numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans), language)
         signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)
         is_unchanged = text == sentence.text and _WORD.search(sentence.plain_text) is not None
         if not (numbers or signs or has_stray or is_unchanged):

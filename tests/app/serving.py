@@ -74,6 +74,7 @@ class RoteTranslation:
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
+    num_untranslated: int = 0
 
 
 @dataclass(frozen=True)

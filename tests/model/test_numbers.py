@@ -80,6 +80,7 @@ def test_a_number_is_a_word_with_a_digit_and_its_separators(text: str, numbers: 
         ("grew 18%", "wuchs 18 % um 18 %", ["18"]),
         ("two cats, 2 dogs", "2 Katzen, 2 Hunde", []),
         ("5 0 0 2 2 33", "5 0 2 2 33", ["0"]),
+        ("3-12 goals", "3-12-12 Tore", ["12"]),
         ("see 521(a)(2)(B)", "siehe 521(a)(B)", ["521(a)(2)(B)"]),
     ],
 )
