@@ -329,4 +329,6 @@ def _ending_changes(
     inside = is_inner or (not is_outer and expected.inner[0] < expected.inner[1])
     if inside and is_outer:
         yield found.outer[0], found.outer[1], ""
-    yield (*(found.inner if inside else found.outer), expected.marks)
+    start, end = found.inner if inside else found.outer
+    follows_space = source[expected.outer[0] - 1 : expected.outer[0]].isspace() and not text[start - 1].isspace()
+    yield start, end, f" {expected.marks}" if follows_space and not inside else expected.marks

@@ -70,6 +70,7 @@ def test_the_end_mark_is_that_of_the_source(source: str, text: str, right: str) 
         ("See (the list).", "Siehe [die Liste].", "Siehe (die Liste)."),
         ("Bis morgen)", "See you tomorrow", "See you tomorrow)"),
         ("danke))", "thanks)", "thanks))"),
+        ('Hello, "Tom" "', 'Hallo, "Tom"', 'Hallo, "Tom" "'),
         ("Das ist gut.“", 'That is good."', 'That is good."'),
         ('"Das ist gut.', "“That is good.", '"That is good.'),
         ('"Good morning.', "Guten Morgen.", '"Guten Morgen.'),
