@@ -14,8 +14,11 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
 from typing import NamedTuple
 
+from model.text.protection import merge_spans
+from model.text.punctuation import quotes_to_read
 from model.text.symbols import Span, overlaps
 
 
@@ -136,6 +139,31 @@ def spans_outside(spans: Sequence[Span], edits: Sequence[Edit]) -> list[Span]:
     """
     ends = {edit.start: edit.end for edit in edits}
     return [(start, end) for start, end in spans if ends.get(start) != end]
+
+
+def within(edits: Sequence[Edit], start: int, end: int) -> tuple[Edit, ...]:
+    """The edits of a text that lie in a part of it, in characters of the part.
+
+    Args:
+        edits: Edits in order.
+        start: Index of the part's first character.
+        end: Index after its last character.
+    """
+    inside = takewhile(lambda edit: edit.end <= end, islice(edits, bisect_left(edits, (start,)), None))
+    return tuple(Edit(edit.start - start, edit.end - start, edit.text) for edit in inside)
+
+
+def with_quotes(text: str, protected: Sequence[Span], edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """The edits of a sentence, with those of its quotation marks.
+
+    Args:
+        text: The sentence.
+        protected: Its protected spans, in order.
+        edits: Its other edits, in order.
+    """
+    kept = merge_spans(protected, [(start, end) for start, end, _ in edits]) if edits else protected
+    quotes = [Edit(index, index + 1, form) for index, form in quotes_to_read(text, kept)]
+    return tuple(sorted([*edits, *quotes])) if quotes else edits
 
 
 def with_stand_ins(text: str, edits: Sequence[Edit]) -> str:

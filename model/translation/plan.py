@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,36 +11,21 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
-from model.decoding.repetition_guard import guarded
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from model.text.symbols import Span
+from model.translation.attempts import Attempt, attempt_of, next_request
 from model.translation.confidence import UNCALIBRATED, Calibration, Confidence, Evidence
 from model.translation.joining import SourceText, TextWriter, WrittenText
 from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
 from model.translation.search_trace import written_search
-from model.translation.verification import SOUND, Findings, Verifier
+from model.translation.verification import SOUND, Verifier
 from model.translation.writing import SentenceWriter
 
 if TYPE_CHECKING:
     from model.translation.document import DocumentWriter
-
-_NUM_OTHERS = 4
-"""Hypotheses among which a sound one is chosen if the best is not."""
-
-_MAX_PROTECTED = 2
-"""How often more of a sentence is protected; a model that then lacks other parts will lack further ones."""
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """A decoding of a sentence, and what is wrong with its answer."""
-
-    sentence: SourceSentence
-    hypothesis: Hypothesis
-    findings: Findings
 
 
 class Plan:
@@ -87,7 +71,7 @@ class Plan:
         self._calibration = calibration
         self._document = document
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        self._attempts: dict[int, list[_Attempt]] = {}  # of sentences that are decoded again
+        self._attempts: dict[int, list[Attempt]] = {}  # of sentences that are decoded again
         self._unchanged: set[int] = set()
         for_decoding = options.for_decoding
         self._pending = {
@@ -124,18 +108,17 @@ class Plan:
             else:
                 self._outcomes[index] = outcome
             return
-        sentence = self.sentences[index]
-        outcome, findings = self._verified(request, outcome)
-        if findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
-            self._outcomes[index] = outcome
+        attempt = attempt_of(self._verifier, self.sentences[index], request, outcome, self.options)
+        if attempt.findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
+            self._outcomes[index] = attempt.hypothesis
             return
         attempts = self._attempts.setdefault(index, [])
-        attempts.append(_Attempt(sentence, outcome, findings))
-        retry = None if findings == SOUND else self._retry(request, attempts)
+        attempts.append(attempt)
+        retry = next_request(self._reader, request, attempts, self.options.num_hypotheses)
         if retry is None:
             self._settle_best(index)
         else:
-            self._pending[index] = retry
+            self.sentences[index], self._pending[index] = retry
 
     def drop_retries(self) -> list[int]:
         """Settle the sentences whose further decoding is pending with their best answer, and return their indices."""
@@ -281,62 +264,6 @@ class Plan:
             or (self.options.return_alignment and rank == 0)
             or self._writer.needs_attention(self.sentences[index], hypothesis.token_ids)
         )
-
-    def _verified(self, request: DecodingRequest, outcome: Hypothesis) -> tuple[Hypothesis, Findings]:
-        """The answer with what is wrong with it: the best hypothesis, or the next one that is sound."""
-        sentence, options = self.sentences[request.key], request.options
-        is_cut = outcome.finish_reason == "length"
-        if is_cut and request.required_ids and options.max_new_tokens is None:
-            # The end token waited for a placeholder that the model does not write.
-            return outcome, Findings(is_cut=True)
-        verify = partial(
-            self._verifier.verify,
-            sentence,
-            may_loop=self.options.no_repeat_ngram_size > 0,
-            may_lack=request.required_ids != sentence.required_ids,
-        )
-        findings = verify(outcome)
-        if not findings.severity and options.num_hypotheses == self.options.num_hypotheses:
-            return outcome, findings
-        answers = [replace(outcome, alternatives=(), search=()), *outcome.alternatives]
-        for number, answer in enumerate(outcome.alternatives if findings.severity else (), start=1):
-            if not (others := verify(answer)).severity:
-                findings = others
-                answers.insert(0, answers.pop(number))
-                break
-        return Hypothesis.ranked(answers[: self.options.num_hypotheses], outcome.search), findings
-
-    def _retry(self, request: DecodingRequest, attempts: Sequence[_Attempt]) -> DecodingRequest | None:
-        """The request to decode a sentence again after its last attempt, or None."""
-        options = request.options
-        sentence, findings = attempts[-1].sentence, attempts[-1].findings
-        if findings.is_cut and len(attempts) == 1:
-            return replace(request, required_ids=())  # alignment places what the model does not write
-        if findings.loops and not options.no_repeat_ngram_size:
-            return replace(request, options=guarded(options))
-        if findings.is_unchanged:
-            # Words beside a placeholder may be translated without it.
-            return self._replaced(request, self._reader.with_placed_spans(sentence)) if sentence.required_ids else None
-        if sentence.prefix or not findings.severity:
-            return None
-        is_widened = options.num_hypotheses > self.options.num_hypotheses
-        num_protected = len({len(attempt.sentence.protected) for attempt in attempts}) - 1
-        if findings.numbers and num_protected < _MAX_PROTECTED:
-            protected = self._reader.with_protected(sentence, findings.numbers)
-            if protected is not None:
-                return self._replaced(request, protected)
-        width = max(_NUM_OTHERS, options.width)
-        if not is_widened and options.num_hypotheses < width:
-            return replace(request, options=replace(options, decoding="beam", beam_size=width, num_hypotheses=width))
-        if findings.signs and num_protected < _MAX_PROTECTED:
-            # The model reads no signs, and alignment places them.
-            protected = self._reader.with_protected(sentence, findings.signs)
-            return None if protected is None else self._replaced(request, self._reader.with_placed_spans(protected))
-        return None
-
-    def _replaced(self, request: DecodingRequest, sentence: SourceSentence) -> DecodingRequest:
-        self.sentences[request.key] = sentence
-        return self._request(request.key, sentence, request.options)
 
     def _settle_best(self, index: int) -> None:
         """Settle a sentence with its best attempt. It stays as it is if even that is broken."""

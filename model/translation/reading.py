@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, takewhile
+from itertools import islice
 
 from model.languages import plain_code
 from model.text.case_folding import begins_sentence, in_lower_case, is_in_capitals
@@ -20,7 +20,9 @@ from model.text.character_edits import (
     find_edits,
     spans_outside,
     with_edits,
+    with_quotes,
     with_stand_ins,
+    within,
     without_code_quotes,
 )
 from model.text.glossary import find_terms, is_inflected
@@ -259,7 +261,7 @@ class SentenceReader:
             edits: The characters of the text that the model reads in another form.
         """
         part = text[start:end]
-        edits_within = _edits_within(edits, start, end) if edits else ()
+        edits_within = within(edits, start, end) if edits else ()
         language = plain_code(pair[0])
         protected = _within(spans, start, end) if spans else ()
         terms: tuple[SourceTerm, ...] = ()
@@ -274,7 +276,7 @@ class SentenceReader:
         is_verified = options.protect != "none"
         if is_verified:
             spaces = tuple(space for space in unusual_spaces(part) if not overlaps(space, protected))
-            edits_within = _with_quotes(part, protected, edits_within)
+            edits_within = with_quotes(part, protected, edits_within)
         required_ids = self._required_ids(len(protected))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
         model_input = self._input(part, in_capitals, protected, len(required_ids), terms, edits_within)
@@ -417,22 +419,6 @@ def _within(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
     first = bisect_left(spans, (start, start))
     last = bisect_right(spans, (end, end))
     return tuple((begin - start, stop - start) for begin, stop in spans[first:last] if stop <= end)
-
-
-def _with_quotes(text: str, protected: Sequence[Span], edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """The edits of a sentence, with those of its quotation marks."""
-    kept = merge_spans(protected, [(start, end) for start, end, _ in edits]) if edits else protected
-    quotes = [Edit(index, index + 1, form) for index, form in quotes_to_read(text, kept)]
-    return tuple(sorted([*edits, *quotes])) if quotes else edits
-
-
-def _edits_within(edits: Sequence[Edit], start: int, end: int) -> tuple[Edit, ...]:
-    """The edits of a text that lie in a part of it, in characters of the part."""
-    first = bisect_left(edits, (start,))
-    return tuple(
-        Edit(edit.start - start, edit.end - start, edit.text)
-        for edit in takewhile(lambda edit: edit.end <= end, islice(edits, first, None))
-    )
 
 
 def _part_offsets(tokenizer: VersoTokenizer, model_input: ModelInput) -> list[Span]:

@@ -7,7 +7,7 @@ that the model did not write are placed by alignment.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from torch import Tensor
@@ -27,14 +27,15 @@ from model.text.placeholders import (
     without_spans,
     written_places,
 )
-from model.text.punctuation import Change, certain_changes
+from model.text.punctuation import Change, certain_changes, find_signs
 from model.text.symbols import Span, Symbol, TargetText, overlaps, placeholder
 from model.text.tokenizer import Tokenizer, VersoTokenizer
-from model.translation.alignment import insertion_point
+from model.translation.alignment import counterpart, insertion_point
 from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
 
 _APOSTROPHE = re.compile("['\u2019]")
+_FEW_WORDS = 4
 _APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
 
@@ -185,8 +186,9 @@ class SentenceWriter:
             return parts
         answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
         anchors = {token: spans[number][0] for token, number in written.items()}
-        places: list[tuple[int, int]] = []
-        for number in missing:
+        around = {} if rows is None else _around_words(sentence, missing, rows, source_spans, answer, target_spans)
+        places = [(max(token - num_given, 0), number) for number, token in around.items()]
+        for number in missing.difference(around):
             is_space = number >= len(sentence.protected)
             first = 0 if is_space else num_given
             token = insertion_point(
@@ -196,6 +198,31 @@ class SentenceWriter:
             if not is_space or max(num_given, 1) <= token < len(target_spans):
                 places.append((token - num_given, number))
         return with_inserted(parts, sorted(places))
+
+
+def _around_words(
+    sentence: SourceSentence,
+    missing: Set[int],
+    rows: Tensor,
+    source_spans: Sequence[Span],
+    answer: str,
+    target_spans: Sequence[Span],
+) -> dict[int, int]:
+    """The target tokens that missing pairs of quotation marks and brackets precede, by number of the sign.
+
+    A pair around a few words stands around those that are aligned with them. Many words need not stay together.
+    """
+    numbers = {sentence.protected[number]: number for number in missing if number < len(sentence.protected)}
+    places: dict[int, int] = {}
+    for opening, closing in find_signs(sentence.text).pairs:
+        first, last = numbers.get((opening, opening + 1)), numbers.get((closing, closing + 1))
+        if first is None or last is None or len(sentence.text[opening:closing].split()) > _FEW_WORDS:
+            continue
+        words = counterpart(rows, source_spans, target_spans, answer, (opening + 1, closing))
+        if words is not None:
+            for number, index in zip((first, last), words, strict=True):
+                places[number] = sum(start < index for start, _ in target_spans)
+    return places
 
 
 def _with_capital(text: str, index: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ async def test_sentences_that_stay_in_their_language_are_counted_like_those_that
     async def store(translations: Mapping[int, str | None], num_sentences: int, num_left: int) -> None:
         stored.append((translations, num_sentences, num_left))
 
-    service = RoteService(errors={"nan": DecodingError("NaN")})
+    service: Any = RoteService(errors={"nan": DecodingError("NaN")})
     units = [Unit(text) for text in ("a", "untranslatable", "nan")]
     await Job(service, "en", "de", TranslationOptions(), "", store).run(units, [1, 1, 2], {})
     assert stored == [({0: "A", 1: "UNTRANSLATABLE", 2: None}, 4, 3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from model.errors import UnsupportedFormality
 from model.text.glossary import GlossaryTerm
@@ -201,3 +202,23 @@ def test_what_a_source_vocabulary_knows_is_translated_although_targets_never_hol
 def test_a_term_in_a_sentence_in_capitals_is_read_in_lower_case() -> None:
     sentence = read("SEE THE OLD DOG", ("dog", "Hund"), fold_capitals=True)
     assert pieces(sentence).replace(" ", "") == "<2de>Seetheold<term>dog<as>Hund</term></s>"
+
+
+def test_signs_that_the_model_does_not_read_stand_around_the_words_aligned_with_theirs() -> None:
+    text = "the (red cat) sees the dog"
+    item = reader()
+    signs = item.with_protected(read(text), [(4, 5), (12, 13)])
+    assert signs is not None
+    sentence = item.with_placed_spans(signs)
+    token_ids = TOKENIZER.encode_target("die rote Katze sieht den Hund")[:-1]
+    answer, target_spans = TOKENIZER.decode_with_offsets(token_ids)
+    source_spans = item.source_offsets(sentence)
+    words = dict(zip(answer.split(), ("the", "red", "cat", "sees", "the", "dog"), strict=True))
+    rows = torch.zeros(len(token_ids), len(source_spans))
+    for row, (start, end) in zip(rows, target_spans, strict=True):
+        word = next(word for word in words if answer.index(word) <= start and end <= answer.index(word) + len(word))
+        first = text.index(words[word])
+        row[next(index for index, span in enumerate(source_spans) if span[0] <= first < span[1])] = 1.0
+    written = WRITER.write_with_offsets(sentence, token_ids, rows, source_spans)
+    assert written.text == "die (rote Katze) sieht den Hund"
+    assert [written.text[slice(*span)] for span in written.spans] == ["(", ")"]
