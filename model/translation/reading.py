@@ -7,7 +7,7 @@ protected spans become placeholders, glossary terms follow their words, and the 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -27,24 +27,22 @@ from model.text.character_edits import (
 )
 from model.text.glossary import find_terms, is_inflected
 from model.text.layout import single_bars, unusual_spaces
-from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, original_spans, without_spans
+from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, without_spans
 from model.text.protection import Protect, find_spans, merge_spans, unknown_spans
 from model.text.punctuation import QUOTES, quotes_to_read
 from model.text.segmentation import Segment
 from model.text.symbols import (
     FORMAL,
     INFORMAL,
-    Part,
     Replacement,
     Span,
-    Symbol,
     overlaps,
     placeholder,
     term_parts,
-    with_replacements,
 )
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.capabilities import Capabilities
+from model.translation.model_input import ModelInput
 from model.translation.options import Formality, TranslationOptions
 
 _FORMS: dict[Formality, str] = {"formal": FORMAL, "informal": INFORMAL}
@@ -123,54 +121,6 @@ class SourceSentence(Segment):
     def plain_text(self) -> str:
         """The sentence without its protected spans."""
         return without_spans(self.text, self.protected)
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    """The characters of a sentence or prefix that a model reads, and the symbols among them.
-
-    Args:
-        text: The original characters without those that were cut out.
-        origins: The original index of each character of the text; None if nothing was cut out.
-        replacements: The symbols and texts that the model reads instead of characters of the text.
-        ends: The original index after each character of the text; None if each stands for one character.
-    """
-
-    text: str
-    origins: Sequence[int] | None
-    replacements: Sequence[Replacement] = ()
-    ends: Sequence[int] | None = None
-
-    @property
-    def parts(self) -> list[tuple[Part, Span]]:
-        """Texts and symbols in order, each with the characters of the text that it covers."""
-        return with_replacements(self.text, self.replacements)
-
-    def with_placeholders(self, spans: Mapping[int, Span]) -> ModelInput:
-        """The same input with placeholders.
-
-        Args:
-            spans: By number of the placeholder, the original characters that it replaces.
-        """
-        symbols = [Replacement(*self.moved(span), (Symbol(placeholder(number)),)) for number, span in spans.items()]
-        return replace(self, replacements=[*self.replacements, *symbols])
-
-    def moved(self, span: Span) -> Span:
-        """Map a span of original characters to the text. None of its characters was cut out."""
-        if self.origins is None:
-            return span
-        return bisect_left(self.origins, span[0]), bisect_left(self.origins, span[1])
-
-    def original(self, spans: Sequence[Span], num_characters: int) -> list[Span]:
-        """Map spans of the text to the original characters.
-
-        Args:
-            spans: Spans of the text.
-            num_characters: Number of original characters.
-        """
-        if self.origins is None:
-            return list(spans)
-        return original_spans(spans, self.origins, num_characters, self.ends)
 
 
 class SentenceReader:
