@@ -15,6 +15,7 @@ from app.errors import DeadlineExceeded, DeadlineUnreachable, DocumentTooComplex
 from app.serving.backend import TranslationBackend
 from app.serving.request import TranslationRequest
 from model.translation.options import TranslationOptions
+from model.translation.results import Translation
 
 BATCH_SENTENCES = 16
 """Approximate sentences of a batch: enough to keep the CPUs busy, and soon done."""
@@ -88,7 +89,7 @@ class Job:
         batches = _batches(units, num_sentences, translations, alone=attempt > MAX_ATTEMPTS)
         for number, batch in enumerate(batches):
             if number == 0 and attempt > MAX_ATTEMPTS + 1:
-                outcomes: list[str | Exception] = [
+                outcomes: list[Translation | Exception] = [
                     DocumentTooComplex("The service ended while it was translating the document")
                 ]
             else:
@@ -98,21 +99,24 @@ class Job:
             has_any = has_any or len(failures) < len(outcomes)
             texts = {index: self._stored(units[index], text) for index, text in zip(batch, outcomes, strict=True)}
             await self._store(
-                texts,
+                {index: text for index, (text, _) in texts.items()},
                 sum(num_sentences[index] for index in batch),
-                sum(num_sentences[index] for index, text in texts.items() if text is None),
+                sum(num_sentences[index] if text is None else left for index, (text, left) in texts.items()),
             )
         if failure is not None and not has_any:
             raise failure
 
-    def _stored(self, unit: Unit, outcome: str | Exception) -> str | None:
-        """The translation of a unit; None if it stays as it is and counts as not translated."""
-        if isinstance(outcome, Exception):
-            return None
-        is_unchanged = self._is_bilingual and outcome == unit.text and has_words(unit.words)
-        return None if is_unchanged else outcome
+    def _stored(self, unit: Unit, outcome: Translation | Exception) -> tuple[str | None, int]:
+        """The translation of a unit, and how many of its sentences stay as they are.
 
-    async def _translate(self, units: Sequence[Unit]) -> list[str | Exception]:
+        There is no translation if the unit stays as it is and counts as not translated.
+        """
+        if isinstance(outcome, Exception):
+            return None, 0
+        is_unchanged = self._is_bilingual and outcome.text == unit.text and has_words(unit.words)
+        return (None, 0) if is_unchanged else (outcome.text, outcome.num_untranslated)
+
+    async def _translate(self, units: Sequence[Unit]) -> list[Translation | Exception]:
         """The translations of units of one format, or their errors."""
         while True:
             try:
@@ -132,9 +136,9 @@ class Job:
                     raise Suspended from error
                 await asyncio.sleep(_RETRY_S)
             else:
-                return [text if isinstance(text, Exception) else text.text for text in result.results]
+                return result.results
 
-    async def _translate_alone(self, units: Sequence[Unit], error: Exception) -> list[str | Exception]:
+    async def _translate_alone(self, units: Sequence[Unit], error: Exception) -> list[Translation | Exception]:
         """As :meth:`_translate`, each unit alone, after ``error`` of all; a single unit gets this error."""
         if len(units) == 1:
             return [error]

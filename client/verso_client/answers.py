@@ -217,6 +217,7 @@ class Translation:
         integrity: None if the text has no protected spans.
         glossary: None without ``glossary``.
         search: The steps of the search; None unless ``return_search``.
+        untranslated: Sentences that stay in the source language, as no translation of them was sound.
     """
 
     text: str
@@ -232,6 +233,7 @@ class Translation:
     integrity: Integrity | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: tuple[SearchStep, ...] | None = None
+    untranslated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ _STEM_SHARE = 0.7
 _SHORTEST_STEM = 4
 _UMLAUTS = str.maketrans("äöüÄÖÜ", "aouAOU")
 _WORD = re.compile(r"\w[\w-]*")
+_INFLECTED = re.compile(r"[^\W\d_]{2,}(?:[ '-][^\W\d_]{2,})*")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ def find_terms(text: str, glossary: Glossary, language: str, protected: Sequence
         if term is not None and not overlaps(match.span(), protected):
             terms.append((match.span(), term.target))
     return terms
+
+
+def is_inflected(target: str) -> bool:
+    """Whether a term consists of words, which a model can inflect: not ``Typ 3``, ``C++`` or ``a  b``."""
+    return _INFLECTED.fullmatch(target) is not None
 
 
 def term_in(text: str, term: str, occupied: Sequence[Span] = ()) -> Span | None:

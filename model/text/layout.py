@@ -22,8 +22,6 @@ _MARKER = re.compile(
     rf"(?:(?:[-*+•‣▪◦–—>#|]{{1,6}}|\d{{1,3}}\)|[A-Za-z]\)|\((?:\d{{1,3}}|[A-Za-z])\)|\[[ xX]?\]){_SPACE}+)+(?=\S)"
 )
 _NUMBER = re.compile(rf"^{_SPACE}*\d{{1,3}}\.{_SPACE}+(?=\S)", re.MULTILINE)
-_ENDING_SIGNS = ".!?…"
-_OTHER_ENDING_SIGNS = "。．！？؟।｡"
 _BRACKETS = {"(": ")", "[": "]"}
 _OPENING = {")": "(", "]": "["}
 _HYPHENS_BETWEEN_SPACES = re.compile(r"(?<=\s)(?:-{1,2}|[\u2013\u2014])(?=\s)")
@@ -163,17 +161,6 @@ def _after_space(text: str, start: int, end: int) -> int:
     while start < end and text[start].isspace():
         start += 1
     return start
-
-
-def repeated_ending(sentence: str) -> str:
-    """Punctuation of several signs at the end of a sentence, such as "?!"; empty if there is none."""
-    ending = sentence[len(sentence.rstrip(_ENDING_SIGNS)) :]
-    return ending if len(ending) > 1 else ""
-
-
-def start_of_ending(translation: str) -> int:
-    """Index of the first character of the punctuation at the end of a translation."""
-    return len(translation.rstrip(_ENDING_SIGNS + _OTHER_ENDING_SIGNS))
 
 
 def unusual_spaces(sentence: str) -> list[Span]:

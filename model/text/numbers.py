@@ -1,4 +1,4 @@
-"""The numbers of a text, and those that its translation lacks."""
+"""The numbers of a text, and those that its translation lacks, writes in another form or writes too often."""
 
 from __future__ import annotations
 
@@ -6,57 +6,101 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
-from model.text.symbols import Span
+from model.text.symbols import Span, overlaps
 
 # A word with a digit. Separators are between digits: 1,984 and 3.5 and 10:30, and thousands with a no-break space.
-_NUMBER = re.compile(r"(?<!\w)[^\W\d]*+\d(?:\w|[.,:'\u2019\u00a0\u202f](?=\d))*+")
+_NUMBER = re.compile(r"(?<!\w)[^\W\d]*+\d(?:\w|\(\w{1,3}\)|[.,:'\u2019\u00a0\u202f](?=\d))*+")
 _DIGITS = re.compile(r"\d+")
+_LETTER = re.compile(r"[^\W\d_]")
+_DATE_OR_TIME = re.compile(r"\d{1,4}([.:])\d{1,2}(?:\1\d{1,4})?")
 # Numbers that a translation may spell out, or write with other digits: ordinals and decades (3rd, 90s,
 # "der 2. Weltkrieg"), and hours with a.m. or p.m.
 _FREE_ENDING = re.compile(r"\d(?:st|nd|rd|th|s|[ap]m|ern?|st?e[nrs]?|te[nrs]?)\Z", re.IGNORECASE)
 _FREE_FOLLOWER = re.compile(r"\.\s+\w|\s?[ap]\.?m\b", re.IGNORECASE)
 _AFTERNOON = re.compile(r"(?<=\dpm)|\s?p\.?m\b", re.IGNORECASE)
+_OTHER_POINT = str.maketrans(".,", ",.")
+_LARGEST_WORD = 12
+_NUMBER_WORD = re.compile(
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|zero|first|second|third|"
+    r"eine?|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|null|erste|dritte)",
+    re.IGNORECASE,
+)
+"""Words that a translation may write in digits, up to 12."""
+
+_MORNING = re.compile(r"(?<![\d.:,])(0?\d|1[01])(?:[.:]\d\d)?\s?Uhr\b(?!\s(?:abends|nachmittags|nachts|mittags))")
+_OF_AFTERNOON = re.compile(r"abend|nachmittag|nacht|mittag", re.IGNORECASE)
+_WRITTEN_AFTERNOON = re.compile(r"(?<![\d.:,])(0?\d|1[01])(?:[.:]\d\d)?(\s?p\.?m\b\.?)", re.IGNORECASE)
 
 
-def find_numbers(text: str) -> list[Span]:
+def find_numbers(text: str, kept: Sequence[Span] = ()) -> list[Span]:
     """The words of a text that have a digit, with the separators of a number: ``1,984``, ``10:30``, ``5kg``, ``B2B``.
 
     Args:
         text: Any text.
+        kept: Spans in order, in which no number is searched.
     """
     # Most texts have none; the search for a digit takes half the time.
-    return [match.span() for match in _NUMBER.finditer(text)] if _DIGITS.search(text) else []
+    if not _DIGITS.search(text):
+        return []
+    spans = [match.span() for match in _NUMBER.finditer(text)]
+    return [span for span in spans if not overlaps(span, kept)] if kept else spans
 
 
-def lost_numbers(source: str, numbers: Sequence[Span], answer: str) -> list[Span]:
-    """The numbers whose digits a translation does not contain as often as the source does.
+def wrong_numbers(
+    source: str, numbers: Sequence[Span], answer: str, written: Sequence[Span], language: str = ""
+) -> list[Span]:
+    """The numbers that a translation does not contain as often as the source does, or not as a whole.
 
-    Separators may differ (``1.984`` for ``1,984``), and hours may be in p.m. (``7:10 pm`` for ``19:10``). A number that
-    the translation spells out also counts as lost. Ordinals, decades, and hours with a.m. or p.m. in the source are
-    never lost: translations spell them out, or write them with other digits.
+    All separators of a number may change alike (``1.299,99`` for ``1,299.99``), and hours may be in p.m. (``7:10 pm``
+    for ``19:10``). A number that the translation spells out also counts as wrong. Ordinals, decades, and hours with
+    a.m. or p.m. in the source are never wrong: translations spell them out, or write them with other digits.
 
     Args:
         source: A sentence.
         numbers: The spans of its numbers.
         answer: Its translation.
+        written: The spans of the translation's numbers.
+        language: The language of the sentence, without a region.
     """
-    lost, written = list(numbers), find_numbers(answer)
+    lost, rest = list(numbers), list(written)
     for reading in (_digits, _digits_of_afternoon):
-        lost, written = _unmatched(source, lost, answer, written, reading)
+        lost, rest = _unmatched(source, lost, answer, rest, reading, language)
     # The parts of a date may be separated by words: 01.02.2024.
-    parts = Counter(part for span in written for part in _parts(answer, span))
-    missing: list[Span] = []
+    plain = [span for span in rest if answer[slice(*span)].isdigit() or _DATE_OR_TIME.fullmatch(answer[slice(*span)])]
+    parts = Counter(part for span in plain for part in _parts(answer, span))
+    wrong: list[Span] = []
     for span in lost:
         needed = Counter(_parts(source, span))
         if needed <= parts:
             parts -= needed
         elif not _is_free(source, span):
-            missing.append(span)
-    return missing
+            wrong.append(span)
+    small = {str(number) for number in range(_LARGEST_WORD + 1)} if _NUMBER_WORD.search(source) else set()
+    digits = [(span, _digits(answer, span)) for span in rest]
+    surplus = {same for span, same in digits if same not in small and (span not in plain or parts[same])}
+    return sorted({*wrong, *(span for span in numbers if _digits(source, span) in surplus)})
+
+
+def afternoons(source: str, answer: str) -> list[Span]:
+    """The ``p.m.`` that an English translation adds to German hours before noon: 8 Uhr is in the morning.
+
+    Args:
+        source: A German sentence.
+        answer: Its translation.
+    """
+    if "Uhr" not in source or _OF_AFTERNOON.search(source):
+        return []
+    hours = {int(match[1]) for match in _MORNING.finditer(source)}
+    return [match.span(2) for match in _WRITTEN_AFTERNOON.finditer(answer) if int(match[1]) in hours]
 
 
 def _unmatched(
-    source: str, numbers: Sequence[Span], answer: str, written: Sequence[Span], reading: Callable[[str, Span], str]
+    source: str,
+    numbers: Sequence[Span],
+    answer: str,
+    written: Sequence[Span],
+    reading: Callable[[str, Span], str],
+    language: str,
 ) -> tuple[list[Span], list[Span]]:
     """The numbers of a source and those of its translation without a counterpart in the other."""
     unused = defaultdict[str, list[Span]](list)
@@ -64,12 +108,39 @@ def _unmatched(
         unused[reading(answer, span)].append(span)
     lost: list[Span] = []
     for span in numbers:
-        same = unused[_digits(source, span)]
-        if same:
-            same.pop()
-        else:
+        candidates = unused[_digits(source, span)]
+        number = source[slice(*span)]
+        same = next((other for other in candidates if _is_form_of(number, answer[slice(*other)], language)), None)
+        if same is None:
             lost.append(span)
+        else:
+            candidates.remove(same)
     return lost, [span for spans in unused.values() for span in spans]
+
+
+def _is_form_of(number: str, written: str, language: str) -> bool:
+    """Whether equal digits are written as they are in the source, or with other separators throughout."""
+    if number == written or _LETTER.search(number) or _LETTER.search(written):
+        return True
+    groups, others = _DIGITS.findall(number), _DIGITS.findall(written)
+    separators, changed = _DIGITS.sub("", number), _DIGITS.sub("", written)
+    if len(groups) == len(others):
+        if language == "de" and (separators, changed) == (".", ",") and len(groups[1]) != 3:
+            return False  # 24.12. is a date, as the decimal point is a comma
+        pairs = set(zip(separators, changed, strict=True))
+        is_whole = len(pairs) == len(set(separators)) == len(set(changed))
+        # Commas separate thousands, and no parts of a date.
+        return is_whole and (len(separators) < 2 or "," not in changed or _has_thousands(groups, separators))
+    if not changed or not separators:  # 1984 for 1,984, and 1,984 for 1984
+        return _has_thousands(groups if separators else others, separators or changed, whole=True)
+    return changed in (separators[-1:], separators[-1:].translate(_OTHER_POINT)) and _has_thousands(groups, separators)
+
+
+def _has_thousands(groups: Sequence[str], separators: str, *, whole: bool = False) -> bool:
+    """Whether groups of three digits follow the first group, except after a last separator of another kind."""
+    has_fraction = not whole and len(set(separators)) > 1
+    thousands = groups[1:-1] if has_fraction else groups[1:]
+    return (whole or bool(thousands)) and all(len(group) == 3 for group in thousands)
 
 
 def _parts(text: str, number: Span) -> list[str]:

@@ -216,16 +216,19 @@ def cut_spans(text: str, spans: Sequence[Span]) -> tuple[str, list[int]]:
     return "".join(text[index] for index in indices), indices
 
 
-def original_spans(spans: Sequence[Span], origins: Sequence[int], num_characters: int) -> list[Span]:
+def original_spans(
+    spans: Sequence[Span], origins: Sequence[int], num_characters: int, last: Sequence[int] | None = None
+) -> list[Span]:
     """Map spans of the result of :func:`cut_spans` to the text.
 
     Args:
         spans: Spans of the remaining text.
         origins: Index in the text of each remaining character.
         num_characters: Length of the text.
+        last: The index in the text after each remaining character; None if each stands for one.
     """
     starts = [*origins, num_characters]
-    ends = [0, *(origin + 1 for origin in origins)]
+    ends = [0, *(last or (origin + 1 for origin in origins))]
     return [(starts[start], ends[end]) if end > start else (starts[start], starts[start]) for start, end in spans]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,8 @@ from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import AnswerKey, SpanUse
 from model.translation.terms import TermUse
 from model.translation.writing import SentenceWriter
+
+_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,12 @@ class _WrittenSentence:
     uses: Sequence[TermUse]
 
     def links(self) -> Iterator[AlignmentLink]:
-        """Its alignment, in characters of the texts."""
+        """Its alignment, in characters of the texts; that of a sentence that stays as it is, word by word."""
+        if self.sentence.is_kept:
+            for word in _WORD.finditer(self.sentence.text):
+                source, target = shifted(word.span(), self.sentence.start), shifted(word.span(), self.target_start)
+                yield AlignmentLink(source, target, 1.0)
+            return
         if self.rows is not None:
             yield from sentence_links(
                 self.rows, self.source_spans, self.target.tokens, self.sentence.start, self.target_start

@@ -7,9 +7,9 @@ A :class:`model.translation.plan.Plan` lists the sentences to decode and takes t
         plan.settle(decode(plan.pending))
     translation = plan.complete()
 
-There may be several rounds. If the manifest enables it, a sentence whose output loops or is empty is decoded again with
-a guard. A sentence whose output lacks a number is decoded again with this number protected. Nothing here runs a model,
-so everything may be called from any thread.
+There may be several rounds: each translation is verified (:mod:`model.translation.verification`), and a sentence whose
+translation is not sound is decoded again, with a guard against loops, with the numbers and signs protected that it
+lacks, or for other hypotheses. Nothing here runs a model, so everything may be called from any thread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from model.decoding.options import DecodingOptions, Hypothesis
-from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines, without_edges, without_unpaired
@@ -33,6 +31,7 @@ from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.target_prefix import with_prefix
+from model.translation.verification import Verifier
 from model.translation.writing import SentenceWriter
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class TextPipeline:
         self.calibration = calibration
         self._max_source_tokens = max_source_tokens
         self._max_target_tokens = max_target_tokens
-        self._retry_loops = retry_loops
+        self.verifier = Verifier(reader, self.writer, retry_loops=retry_loops)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -124,7 +123,7 @@ class TextPipeline:
         text = text.strip()
         if not text:
             raise EmptySource
-        spans = list(self.reader.protected_spans(text, options.protect))
+        spans = list(self.reader.protected_spans(text, options.protect, source))
         segments = split_text(mask_spans(text, spans), plain_code(source), lambda start, end: True)
         if len(segments) > 1:
             raise SeveralSentences(len(segments))
@@ -146,7 +145,8 @@ class TextPipeline:
             SourceTooLong: The sentence is longer than the model accepts.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
-        sentence = self.reader.read(text, 0, len(text), spans, options, (source, target))
+        edits = self.reader.edits(text, spans, source)
+        sentence = self.reader.read(text, 0, len(text), spans, options, (source, target), edits)
         if len(sentence.token_ids) > self._max_source_tokens:
             raise SourceTooLong(len(sentence.token_ids), self._max_source_tokens)
         if options.steering:
@@ -161,7 +161,7 @@ class TextPipeline:
         options: TranslationOptions,
         document: DocumentWriter | None = None,
     ) -> Plan:
-        return Plan(self.reader, self.to_retry, text, pair, texts, options, self.calibration, document)
+        return Plan(self.reader, self.verifier, text, pair, texts, options, self.calibration, document)
 
     def _split(
         self,
@@ -181,12 +181,13 @@ class TextPipeline:
             kept: Spans that come back unchanged, whatever the options protect.
             has_marks: Whether markup is placed in its translation, by alignment.
         """
-        roles = self.reader.protected_spans(text, options.protect, kept)
+        roles = self.reader.protected_spans(text, options.protect, pair[0], kept)
         spans = list(roles)
+        edits = self.reader.edits(text, spans, pair[0])
         fitting: dict[Span, SourceSentence] = {}
 
         def fits(start: int, end: int) -> bool:
-            sentence = self.reader.read(text, start, end, spans, options, pair)
+            sentence = self.reader.read(text, start, end, spans, options, pair, edits)
             if len(sentence.token_ids) > self._max_source_tokens:
                 return False
             fitting[start, end] = sentence  # most become sentences, which are then not encoded again
@@ -210,7 +211,7 @@ class TextPipeline:
                 start, end = without_unpaired(plain, start, end)
             if spans:
                 start, end = without_edges(text, start, end, spans, roles)
-            sentence = fitting.get((start, end)) or self.reader.read(text, start, end, spans, options, pair)
+            sentence = fitting.get((start, end)) or self.reader.read(text, start, end, spans, options, pair, edits)
             # Segments without letters, such as numbers and emoji, are not translated, nor are the letters of equations.
             letters = list(islice(filter(str.isalpha, sentence.plain_text), 2))
             if len(letters) > 1 or (letters and not (boundaries and letters[0].isascii())):
@@ -256,17 +257,3 @@ class TextPipeline:
                 "write at least one more; shorten it."
             )
         return sentence
-
-    def to_retry(self, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        """Whether to decode a sentence again with a guard, because its output loops or is empty.
-
-        Args:
-            sentence: The sentence.
-            hypothesis: Its hypothesis.
-            options: How it was decoded; a sentence decoded with a guard is not decoded again.
-        """
-        if not self._retry_loops or options.no_repeat_ngram_size or not is_suspect(hypothesis.token_ids):
-            return False
-        # Protected spans do not count as a translation of the words around them.
-        answer, source = self.tokenizer.decode(hypothesis.token_ids), sentence.plain_text
-        return loops(answer, source) or is_empty(answer, source)

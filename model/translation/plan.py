@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
-from model.decoding.repetition_guard import guarded
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from model.text.symbols import Span
+from model.translation.attempts import Attempt, attempt_of, next_request
 from model.translation.confidence import UNCALIBRATED, Calibration, Confidence, Evidence
 from model.translation.joining import SourceText, TextWriter, WrittenText
 from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
 from model.translation.search_trace import written_search
+from model.translation.verification import SOUND, Verifier
 from model.translation.writing import SentenceWriter
 
 if TYPE_CHECKING:
     from model.translation.document import DocumentWriter
-
-MustRetry = Callable[[SourceSentence, Hypothesis, DecodingOptions], bool]
-"""Whether to decode a sentence again, given its hypothesis and the options of its decoding."""
 
 
 class Plan:
@@ -35,7 +33,7 @@ class Plan:
 
     Args:
         reader: Encoded the sentences.
-        must_retry: Whether to decode a sentence again.
+        verifier: Verifies its translations.
         text: The text or document.
         pair: Source and target language.
         texts: The text with its sentences, or the texts of the document.
@@ -44,14 +42,14 @@ class Plan:
         document: Puts the translations of the texts into their document.
 
     Attributes:
-        sentences: The sentences in order. If a translation lacks a number, its sentence is replaced by the same with
-            this number protected.
+        sentences: The sentences in order. If a translation lacks a number or a sign, its sentence is replaced by the
+            same with this part protected. If no translation is sound, it is replaced by one that stays as it is.
     """
 
     def __init__(
         self,
         reader: SentenceReader,
-        must_retry: MustRetry,
+        verifier: Verifier,
         text: str,
         pair: tuple[str, str],
         texts: Sequence[SourceText],
@@ -67,15 +65,14 @@ class Plan:
         self.forced_ids = reader.tokenizer.forced_ids(self.target)
         self._reader = reader
         self._writer = SentenceWriter(reader.tokenizer)
-        self._must_retry = must_retry
+        self._verifier = verifier
         self._texts = texts
         self._text_numbers = [number for number, source_text in enumerate(texts) for _ in source_text.sentences]
         self._calibration = calibration
         self._document = document
         self._outcomes: dict[int, Outcome] = {}  # by sentence
-        # The sentence and the answer that are restored if a second decoding fails or is dropped.
-        self._first: dict[int, tuple[SourceSentence, Hypothesis]] = {}
-        self._with_numbers: set[int] = set()  # sentences that were replaced by the same with a number protected
+        self._attempts: dict[int, list[Attempt]] = {}  # of sentences that are decoded again
+        self._unchanged: set[int] = set()
         for_decoding = options.for_decoding
         self._pending = {
             index: self._request(index, sentence, for_decoding) for index, sentence in enumerate(self.sentences)
@@ -98,7 +95,7 @@ class Plan:
     def settle_one(self, index: int, outcome: Outcome) -> None:
         """Store the outcome of one pending request. The sentence is pending again if it must be retried.
 
-        If a second decoding fails, the first answer is restored.
+        If a further decoding fails, or nothing holds, the best answer is restored (:meth:`_settle_best`).
 
         Args:
             index: The index of the sentence.
@@ -106,27 +103,29 @@ class Plan:
         """
         request = self._pending.pop(index)
         if not isinstance(outcome, Hypothesis):
-            if index in self._first:
-                self._restore_first(index)
+            if index in self._attempts:
+                self._settle_best(index)
             else:
                 self._outcomes[index] = outcome
             return
-        self._outcomes[index] = outcome
-        before = self.sentences[index]
-        retry = self._retry(request, outcome)
-        if retry is None:
+        attempt = attempt_of(self._verifier, self.sentences[index], request, outcome, self.options)
+        if attempt.findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
+            self._outcomes[index] = attempt.hypothesis
             return
-        self._pending[index] = retry
-        # If the attempt at numbers is repeated, the answer before it is the one to restore.
-        if before is not self.sentences[index] or index not in self._with_numbers:
-            self._first[index] = before, outcome
+        attempts = self._attempts.setdefault(index, [])
+        attempts.append(attempt)
+        retry = next_request(self._reader, request, attempts, self.options.num_hypotheses)
+        if retry is None:
+            self._settle_best(index)
+        else:
+            self.sentences[index], self._pending[index] = retry
 
     def drop_retries(self) -> list[int]:
-        """Restore the first answers of sentences whose second decoding is pending, and return their indices."""
-        dropped = [index for index in self._pending if index in self._outcomes]
+        """Settle the sentences whose further decoding is pending with their best answer, and return their indices."""
+        dropped = [index for index in self._pending if index in self._attempts]
         for index in dropped:
             del self._pending[index]
-            self._restore_first(index)
+            self._settle_best(index)
         return dropped
 
     def outcome(self, index: int) -> Outcome | None:
@@ -230,6 +229,8 @@ class Plan:
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
             num_sentences=self.num_sentences,
+            num_untranslated=sum(sentence.is_kept for sentence in self.sentences),
+            num_unchanged=len(self._unchanged),
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
@@ -264,32 +265,19 @@ class Plan:
             or self._writer.needs_attention(self.sentences[index], hypothesis.token_ids)
         )
 
-    def _retry(self, request: DecodingRequest, hypothesis: Hypothesis) -> DecodingRequest | None:
-        """The request to decode a sentence again, or None."""
-        index, is_cut = request.key, hypothesis.finish_reason == "length"
-        sentence = self.sentences[index]
-        if is_cut and index in self._with_numbers:
-            self._restore_first(index)
-            return None
-        if request.required_ids and is_cut and request.options.max_new_tokens is None:
-            # The end token waited for a placeholder that the model does not write: it is placed by alignment instead.
-            return replace(request, required_ids=())
-        if self._must_retry(sentence, hypothesis, request.options):
-            return replace(request, options=guarded(request.options))
-        # An answer that is cut may lack a number that would have followed.
-        if is_cut or index in self._with_numbers or request.required_ids != sentence.required_ids:
-            return None
-        if self.options.protect == "none":
-            return None
-        with_numbers = self._reader.with_numbers(sentence, hypothesis.token_ids)
-        if with_numbers is None:
-            return None
-        self._with_numbers.add(index)
-        self.sentences[index] = with_numbers
-        return self._request(index, with_numbers, request.options)
-
-    def _restore_first(self, index: int) -> None:
-        self.sentences[index], self._outcomes[index] = self._first[index]
+    def _settle_best(self, index: int) -> None:
+        """Settle a sentence with its best attempt. It stays as it is if even that is broken."""
+        best = min(self._attempts.pop(index), key=lambda attempt: attempt.findings.severity)
+        sentence, answer = best.sentence, best.hypothesis
+        if best.findings.is_broken and not self.options.steering:
+            sentence = self._reader.kept(sentence)
+            nothing = Hypothesis([], answer.score, "stop")
+            answer = Hypothesis.ranked([nothing] * self.options.num_hypotheses)
+        if answer.finish_reason == "length":
+            sentence = replace(sentence, is_punctuated=False)  # a translation that was cut has no end
+        self.sentences[index], self._outcomes[index] = sentence, answer
+        if best.findings.is_unchanged or sentence.is_kept:
+            self._unchanged.add(index)
 
     def _request(self, index: int, sentence: SourceSentence, options: DecodingOptions) -> DecodingRequest:
         return DecodingRequest(

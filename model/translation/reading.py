@@ -7,33 +7,44 @@ protected spans become placeholders, glossary terms follow their words, and the 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from model.languages import plain_code
 from model.text.accelerators import find_accelerator
 from model.text.case_folding import begins_sentence, in_lower_case, is_in_capitals
-from model.text.glossary import find_terms
-from model.text.layout import lost_hyphens, repeated_ending, single_bars, unusual_spaces
-from model.text.numbers import find_numbers, lost_numbers
-from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, original_spans, without_spans
+from model.text.character_edits import (
+    Edit,
+    edits_outside,
+    escape_of_apostrophes,
+    find_edits,
+    spans_outside,
+    with_edits,
+    with_quotes,
+    with_stand_ins,
+    within,
+    without_code_quotes,
+)
+from model.text.glossary import find_terms, is_inflected
+from model.text.layout import single_bars, unusual_spaces
+from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, without_spans
 from model.text.protection import Protect, merge_spans, spans_with_roles, unknown_spans
+from model.text.punctuation import QUOTES, quotes_to_read
 from model.text.segmentation import Segment
 from model.text.spans import Role
 from model.text.symbols import (
     FORMAL,
     INFORMAL,
-    Part,
     Replacement,
     Span,
-    Symbol,
     overlaps,
     placeholder,
     term_parts,
-    with_replacements,
 )
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.capabilities import Capabilities
+from model.translation.model_input import ModelInput
 from model.translation.options import Formality, TranslationOptions
 
 _FORMS: dict[Formality, str] = {"formal": FORMAL, "informal": INFORMAL}
@@ -67,11 +78,17 @@ class SourceSentence(Segment):
         protected: The spans that its translation contains unchanged, in order.
         required_ids: The placeholder tokens of the first protected spans. The other spans are cut out of the source,
             and inserted into the translation by alignment.
-        terms: Its glossary terms.
+        terms: Its glossary terms, without those that are not inflected.
+        fixed_terms: Its terms that are not inflected; their spans are protected, and become the terms.
         spaces: Unusual whitespace inside it, inserted into the translation by alignment.
-        ending: Repeated punctuation at its end, with which its translation ends, too; empty if there is none.
+        is_verified: Whether its translation is verified; not if nothing is protected.
+        is_punctuated: Whether its translation gets its punctuation; not if the candidates of a search have to join to
+            the translation, or if that was cut.
         prefix: The given beginning of its translation, if any.
         accelerator: The sign before the letter of a key, which the model does not read.
+        edits: The characters that the model reads in another form.
+        apostrophe: How its text escapes apostrophes; empty if it does not.
+        is_kept: Whether it stays in its language (:meth:`SentenceReader.kept`).
     """
 
     text: str
@@ -84,9 +101,14 @@ class SourceSentence(Segment):
     required_ids: tuple[int, ...] = ()
     terms: tuple[SourceTerm, ...] = ()
     spaces: tuple[Span, ...] = ()
-    ending: str = ""
+    is_verified: bool = False
+    is_punctuated: bool = False
     prefix: TargetPrefix | None = None
     accelerator: Span | None = None
+    edits: tuple[Edit, ...] = ()
+    apostrophe: str = ""
+    is_kept: bool = False
+    fixed_terms: tuple[SourceTerm, ...] = ()
 
     @property
     def prefix_ids(self) -> tuple[int, ...]:
@@ -94,54 +116,15 @@ class SourceSentence(Segment):
         return () if self.prefix is None else self.prefix.token_ids
 
     @property
+    def kept(self) -> Sequence[Span]:
+        """The characters that are no punctuation: its protected spans and edits, except for quotation marks."""
+        others = [(start, end) for start, end, _ in self.edits if self.text[start:end] not in QUOTES]
+        return merge_spans(self.protected, others) if others else self.protected
+
+    @property
     def plain_text(self) -> str:
         """The sentence without its protected spans."""
         return without_spans(self.text, self.protected)
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    """The characters of a sentence or prefix that a model reads, and the symbols among them.
-
-    Args:
-        text: The original characters without those that were cut out.
-        origins: The original index of each character of the text; None if nothing was cut out.
-        replacements: The symbols and texts that the model reads instead of characters of the text.
-    """
-
-    text: str
-    origins: Sequence[int] | None
-    replacements: Sequence[Replacement] = ()
-
-    @property
-    def parts(self) -> list[tuple[Part, Span]]:
-        """Texts and symbols in order, each with the characters of the text that it covers."""
-        return with_replacements(self.text, self.replacements)
-
-    def with_placeholders(self, spans: Mapping[int, Span]) -> ModelInput:
-        """The same input with placeholders.
-
-        Args:
-            spans: By number of the placeholder, the original characters that it replaces.
-        """
-        symbols = [Replacement(*self.moved(span), (Symbol(placeholder(number)),)) for number, span in spans.items()]
-        return replace(self, replacements=[*self.replacements, *symbols])
-
-    def moved(self, span: Span) -> Span:
-        """Map a span of original characters to the text. None of its characters was cut out."""
-        if self.origins is None:
-            return span
-        start = bisect_left(self.origins, span[0])
-        return start, start + span[1] - span[0]
-
-    def original(self, spans: Sequence[Span], num_characters: int) -> list[Span]:
-        """Map spans of the text to the original characters.
-
-        Args:
-            spans: Spans of the text.
-            num_characters: Number of original characters.
-        """
-        return list(spans) if self.origins is None else original_spans(spans, self.origins, num_characters)
 
 
 class SentenceReader:
@@ -173,11 +156,14 @@ class SentenceReader:
             self._num_markers[pair] = len(self.tokenizer.encode("", target, source))
         return self._num_markers[pair]
 
-    def protected_spans(self, text: str, protect: Protect, kept: Sequence[Span] = ()) -> dict[Span, Role]:
+    def protected_spans(
+        self, text: str, protect: Protect, language: str = "", kept: Sequence[Span] = ()
+    ) -> dict[Span, Role]:
         """The spans of a text that come back unchanged, in order, with their roles.
 
         Args:
             text: Any text.
+            language: Its language, which may have characters that are read in another form (:meth:`edits`).
             kept: Spans that come back unchanged in any case; words beside them do not.
             protect: The spans that the caller protects. Unless it is ``none``, words that the model does not know are
                 protected, too. A model with placeholders writes no single bytes, so for it they always are.
@@ -185,24 +171,48 @@ class SentenceReader:
         Raises:
             InvalidPattern: A pattern matches too often.
         """
-        roles = spans_with_roles(text, protect)
+        accelerator = find_accelerator(text) if "auto" in protect else None
+        edits = find_edits(text, plain_code(language))
+        roles = spans_with_roles(without_code_quotes(text, edits) if edits else text, protect)
+        if edits:
+            roles = {span: roles[span] for span in spans_outside(list(roles), edits)}
         if kept:
             roles = {span: roles.get(span, "inside") for span in merge_spans(list(roles), kept)}
+        if edits:
+            text = with_stand_ins(text, edits_outside(edits, list(roles)))
         characters = self.tokenizer.known_characters
         if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
             return roles
         spans = list(roles)
         # The model does not read bars between cells.
         bars = [] if protect == "none" else single_bars(mask_spans(text, spans))
-        accelerator = find_accelerator(text) if "auto" in protect else None
+        if protect != "none":
+            text = with_stand_ins(text, [Edit(index, index + 1, '"') for index, _ in quotes_to_read(text, spans)])
         blank = blank_spans(text, merge_spans(spans, bars))
         if accelerator:
             blank = blank_spans(blank, [accelerator])
         merged = merge_spans(spans, unknown_spans(blank, characters.__contains__))
         return {span: roles.get(span, "inside") for span in merged}
 
+    def edits(self, text: str, spans: Sequence[Span], language: str) -> list[Edit]:
+        """The characters of a text that the model reads in another form.
+
+        Args:
+            text: Any text.
+            spans: Its protected spans, which it does not read.
+            language: Its language.
+        """
+        return edits_outside(find_edits(text, plain_code(language)), spans)
+
     def read(
-        self, text: str, start: int, end: int, spans: Sequence[Span], options: TranslationOptions, pair: tuple[str, str]
+        self,
+        text: str,
+        start: int,
+        end: int,
+        spans: Sequence[Span],
+        options: TranslationOptions,
+        pair: tuple[str, str],
+        edits: Sequence[Edit] = (),
     ) -> SourceSentence:
         """Encode a sentence.
 
@@ -213,25 +223,32 @@ class SentenceReader:
             spans: The protected spans of the text.
             options: How to translate it.
             pair: Source and target language.
+            edits: The characters of the text that the model reads in another form.
         """
         part = text[start:end]
+        edits_within = within(edits, start, end) if edits else ()
         language = plain_code(pair[0])
         protected = _within(spans, start, end) if spans else ()
         terms: tuple[SourceTerm, ...] = ()
+        fixed_terms: tuple[SourceTerm, ...] = ()
         if options.glossary:
             terms = tuple(SourceTerm(*term) for term in find_terms(part, options.glossary, language, protected))
+            fixed_terms = self._fixed(terms, self.capabilities.placeholders - len(protected))
+            if fixed_terms:
+                terms = tuple(term for term in terms if term not in fixed_terms)
+                protected = tuple(merge_spans(protected, [term.span for term in fixed_terms]))
         spaces: tuple[Span, ...] = ()
-        ending = ""
-        if options.protect != "none":
+        is_verified = options.protect != "none"
+        if is_verified:
             spaces = tuple(space for space in unusual_spaces(part) if not overlaps(space, protected))
-            ending = repeated_ending(part)
+            edits_within = with_quotes(part, protected, edits_within)
         accelerator = find_accelerator(text) if "auto" in options.protect else None
         accelerator = next(iter(_within([accelerator], start, end)), None) if accelerator else None
         if accelerator and overlaps(accelerator, protected):
             accelerator = None
         required_ids = self._required_ids(len(protected))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
-        model_input = self._input(part, in_capitals, protected, len(required_ids), terms, accelerator)
+        model_input = self._input(part, in_capitals, protected, len(required_ids), terms, edits_within, accelerator)
         return SourceSentence(
             start,
             end,
@@ -245,38 +262,66 @@ class SentenceReader:
             required_ids,
             terms,
             spaces,
-            ending,
+            is_verified,
+            is_verified and not options.return_search,
             accelerator=accelerator,
+            edits=edits_within,
+            apostrophe=escape_of_apostrophes(text, edits) if edits else "",
+            fixed_terms=fixed_terms,
         )
 
-    def with_numbers(self, sentence: SourceSentence, token_ids: Sequence[int]) -> SourceSentence | None:
-        """A sentence whose lost numbers and hyphens are protected, if its translation lacks any; otherwise None.
+    def with_protected(self, sentence: SourceSentence, spans: Sequence[Span]) -> SourceSentence | None:
+        """A sentence with further protected spans, as far as there are placeholders; None if there is none.
 
         Args:
             sentence: The sentence.
-            token_ids: The output of the model.
+            spans: Spans that its translation lacks.
         """
         room = self.capabilities.placeholders - len(sentence.protected)
-        if room <= 0 or sentence.prefix:
+        if room <= 0 or sentence.prefix or not spans:
             return None
-        occupied = merge_spans(sentence.protected, [term.span for term in sentence.terms])
-        numbers = [number for number in find_numbers(sentence.text) if not overlaps(number, occupied)]
-        answer = self.tokenizer.decode(token_ids)
-        lost = lost_numbers(sentence.text, numbers, answer) if numbers else []
-        lost = sorted([*lost, *(sign for sign in lost_hyphens(sentence.text, answer) if not overlaps(sign, occupied))])
-        if not lost:
-            return None
-        protected = tuple(merge_spans(sentence.protected, lost[:room]))
-        required_ids = self._required_ids(len(protected))
+        protected = merge_spans(sentence.protected, spans[:room])
+        return self._with_spans(sentence, protected, self._required_ids(len(protected)))
+
+    def with_placed_spans(self, sentence: SourceSentence) -> SourceSentence:
+        """A sentence that the model reads without its protected spans; alignment places them in its translation."""
+        return self._with_spans(sentence, sentence.protected, ())
+
+    def kept(self, sentence: SourceSentence) -> SourceSentence:
+        """A sentence that stays as it is: it is one protected span, and its translation has no tokens."""
+        whole = replace(
+            sentence,
+            formality=None,
+            in_capitals=False,
+            terms=(),
+            fixed_terms=(),
+            prefix=None,
+            accelerator=None,
+            edits=(),
+            apostrophe="",
+        )
+        return replace(self._with_spans(whole, [(0, len(sentence.text))], ()), is_kept=True)
+
+    def _with_spans(
+        self, sentence: SourceSentence, protected: Sequence[Span], required_ids: tuple[int, ...]
+    ) -> SourceSentence:
+        edits = tuple(edits_outside(sentence.edits, protected))
         model_input = self._input(
-            sentence.text, sentence.in_capitals, protected, len(required_ids), sentence.terms, sentence.accelerator
+            sentence.text,
+            sentence.in_capitals,
+            protected,
+            len(required_ids),
+            sentence.terms,
+            edits,
+            sentence.accelerator,
         )
         return replace(
             sentence,
             token_ids=self._encode(model_input, sentence.formality, sentence.pair),
-            protected=protected,
+            protected=tuple(protected),
             required_ids=required_ids,
             spaces=tuple(space for space in sentence.spaces if not overlaps(space, protected)),
+            edits=edits,
         )
 
     def folded(self, text: str) -> str:
@@ -292,6 +337,7 @@ class SentenceReader:
             sentence.protected,
             len(sentence.required_ids),
             sentence.terms,
+            sentence.edits,
             sentence.accelerator,
         )
         text = model_input.text
@@ -302,6 +348,14 @@ class SentenceReader:
         # The form of address comes after the language marker.
         spans = [*spans[:1], *[(0, 0)] * (len(sentence.token_ids) - len(spans)), *spans[1:]]
         return model_input.original(spans, len(sentence.text))
+
+    def _fixed(self, terms: Sequence[SourceTerm], room: int) -> tuple[SourceTerm, ...]:
+        """The terms that are not inflected, or have unknown characters, as far as there are placeholders."""
+        known = self.tokenizer.known_characters
+        fixed = (
+            term for term in terms if not (is_inflected(term.target) and all(map(known.__contains__, term.target)))
+        )
+        return tuple(islice(fixed, max(room, 0)))
 
     def _required_ids(self, num_spans: int) -> tuple[int, ...]:
         if self._with_symbols is None or not num_spans:
@@ -316,13 +370,19 @@ class SentenceReader:
         protected: Sequence[Span],
         num_placeholders: int,
         terms: Sequence[SourceTerm],
-        accelerator: Span | None,
+        edits: Sequence[Edit] = (),
+        accelerator: Span | None = None,
     ) -> ModelInput:
         """A sentence with placeholders for its first protected spans and without the others, folded if in capitals."""
-        model_input = ModelInput(in_lower_case(text) if in_capitals else text, None)
+        model_input = ModelInput(text, None)
         hidden = sorted([*protected[num_placeholders:], *([accelerator] if accelerator else [])])
         if hidden:
-            model_input = ModelInput(*cut_spans(model_input.text, hidden))
+            model_input = ModelInput(*cut_spans(text, hidden))
+        if edits:
+            read, starts, ends = with_edits(model_input.text, model_input.origins, edits)
+            model_input = ModelInput(read, starts, ends=ends)
+        if in_capitals:
+            model_input = replace(model_input, text=in_lower_case(model_input.text))
         if terms and self.capabilities.glossary:
             spans = ((model_input.moved(term.span), term.target) for term in terms)
             replacements = [

@@ -66,6 +66,8 @@ class Translation:
         glossary: The glossary terms in the text; None without a glossary.
         search: The candidates of the search for the translation of its only sentence; None unless requested.
         num_sentences: Number of sentences that were decoded.
+        num_untranslated: Number of sentences that stay as they are, as no translation of them was sound.
+        num_unchanged: Number of sentences with words whose translation is the sentence as it was: these, and names.
     """
 
     text: str
@@ -82,6 +84,8 @@ class Translation:
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
     num_sentences: int = 0
+    num_untranslated: int = 0
+    num_unchanged: int = 0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from model.text.layout import unusual_spaces
 from model.text.placeholders import Place, TargetPrefix, cut_spans, without_spans
 from model.text.symbols import Part, Span, Symbol, TargetText, overlaps, placeholder, shifted
 from model.text.tokenizer import VersoTokenizer
-from model.translation.reading import ModelInput, SourceSentence
+from model.translation.model_input import ModelInput
+from model.translation.reading import SourceSentence
 from model.translation.writing import SentenceWriter
 
 

@@ -6,31 +6,39 @@ that the model did not write are placed by alignment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from torch import Tensor
 
+from model.languages import plain_code
 from model.text.accelerators import place_of_accelerator
 from model.text.case_folding import in_capitals, index_to_capitalise, spans_in_capitals
 from model.text.glossary import spans_of_terms
-from model.text.layout import dashes_of_source, has_hyphens, start_of_ending
+from model.text.layout import dashes_of_source, has_hyphens
+from model.text.numbers import afternoons
 from model.text.placeholders import (
     Place,
     ProtectedSpan,
-    TargetPrefix,
     TargetSentence,
     after_tokens,
     describe_spans,
     restore_spans,
     with_inserted,
+    without_spans,
     written_places,
 )
-from model.text.symbols import Span, Symbol, TargetText, placeholder
+from model.text.punctuation import Change, certain_changes, find_signs
+from model.text.symbols import Span, Symbol, TargetText, overlaps, placeholder
 from model.text.tokenizer import Tokenizer, VersoTokenizer
-from model.translation.alignment import insertion_point
+from model.translation.alignment import counterpart, insertion_point
 from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
+
+_APOSTROPHE = re.compile("['\u2019]")
+_FEW_WORDS = 4
+_APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
 
 class SentenceWriter:
@@ -65,14 +73,19 @@ class SentenceWriter:
             sentence: The sentence.
             token_ids: The output of the model.
         """
-        is_plain = not (sentence.protected or sentence.spaces or sentence.ending or sentence.prefix)
-        if not is_plain or sentence.accelerator or has_hyphens(sentence.text):
+        is_plain = not (sentence.protected or sentence.spaces or sentence.prefix or sentence.apostrophe)
+        if not is_plain or sentence.accelerator:
             return self.write_with_offsets(sentence, token_ids, None, []).text
         answer = self.tokenizer.decode(token_ids)
         if sentence.in_capitals:
-            return in_capitals(answer)
-        first = index_to_capitalise(answer) if sentence.begins_sentence else None
-        return answer if first is None else _with_capital(answer, first)
+            answer = in_capitals(answer)
+        else:
+            first = index_to_capitalise(answer) if sentence.begins_sentence else None
+            answer = answer if first is None else _with_capital(answer, first)
+        for changes in _PASSES:
+            for start, end, new in changes(sentence, answer, ()):
+                answer = answer[:start] + new + answer[end:]
+        return answer
 
     def write_with_terms(
         self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
@@ -87,14 +100,17 @@ class SentenceWriter:
         """
         target = self.write_with_offsets(sentence, token_ids, rows, source_spans)
         terms = sentence.terms
-        if not terms:
-            return target, []
-        if rows is None:
-            return target, find_uses(terms, target)
+        uses: list[TermUse] = []
         if sentence.in_capitals:
             terms = tuple(replace(term, target=in_capitals(term.target)) for term in terms)
-        num_given = len(sentence.prefix.text) if sentence.prefix else 0
-        return put_terms(terms, target, rows, source_spans, num_given)
+        if terms and rows is not None:
+            num_given = len(sentence.prefix.text) if sentence.prefix else 0
+            target, uses = put_terms(terms, target, rows, source_spans, num_given)
+        elif terms:
+            uses = find_uses(terms, target)
+        for term in sentence.fixed_terms:
+            uses.append(TermUse(term.span, target.spans[sentence.protected.index(term.span)], "used"))
+        return target, sorted(uses, key=lambda use: use.source) if sentence.fixed_terms else uses
 
     def write_with_offsets(
         self, sentence: SourceSentence, token_ids: Sequence[int], rows: Tensor | None, source_spans: Sequence[Span]
@@ -113,10 +129,13 @@ class SentenceWriter:
             first = index_to_capitalise(translation.text, translation.spans)
             if first is not None:
                 translation = replace(translation, text=_with_capital(translation.text, first))
-        translation = _with_ending(translation, sentence.ending, sentence.prefix)
-        if has_hyphens(sentence.text) and not sentence.prefix:
-            for (start, end), sign in reversed(dashes_of_source(sentence.text, translation.text)):
-                translation = translation.with_replaced(start, end, sign)
+        num_given = len(sentence.prefix.text) if sentence.prefix else 0
+        for changes in _PASSES:
+            for start, end, new in changes(sentence, translation.text, sorted(translation.spans)):
+                if start >= num_given:
+                    translation = translation.with_replaced(start, end, new)
+        if sentence.apostrophe:
+            translation = _with_escapes(translation, sentence, num_given)
         return _with_accelerator(translation, sentence)
 
     def write_beginning(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
@@ -172,8 +191,9 @@ class SentenceWriter:
             return parts
         answer, target_spans = self.tokenizer.decode_with_offsets(token_ids)
         anchors = {token: spans[number][0] for token, number in written.items()}
-        places: list[tuple[int, int]] = []
-        for number in missing:
+        around = {} if rows is None else _around_words(sentence, missing, rows, source_spans, answer, target_spans)
+        places = [(max(token - num_given, 0), number) for number, token in around.items()]
+        for number in missing.difference(around):
             is_space = number >= len(sentence.protected)
             first = 0 if is_space else num_given
             token = insertion_point(
@@ -183,6 +203,31 @@ class SentenceWriter:
             if not is_space or max(num_given, 1) <= token < len(target_spans):
                 places.append((token - num_given, number))
         return with_inserted(parts, sorted(places))
+
+
+def _around_words(
+    sentence: SourceSentence,
+    missing: Set[int],
+    rows: Tensor,
+    source_spans: Sequence[Span],
+    answer: str,
+    target_spans: Sequence[Span],
+) -> dict[int, int]:
+    """The target tokens that missing pairs of quotation marks and brackets precede, by number of the sign.
+
+    A pair around a few words stands around those that are aligned with them. Many words need not stay together.
+    """
+    numbers = {sentence.protected[number]: number for number in missing if number < len(sentence.protected)}
+    places: dict[int, int] = {}
+    for opening, closing in find_signs(sentence.text).pairs:
+        first, last = numbers.get((opening, opening + 1)), numbers.get((closing, closing + 1))
+        if first is None or last is None or len(sentence.text[opening:closing].split()) > _FEW_WORDS:
+            continue
+        words = counterpart(rows, source_spans, target_spans, answer, (opening + 1, closing))
+        if words is not None:
+            for number, index in zip((first, last), words, strict=True):
+                places[number] = sum(start < index for start, _ in target_spans)
+    return places
 
 
 def _with_capital(text: str, index: int) -> str:
@@ -201,7 +246,11 @@ def _restored(parts: Sequence[Place | TargetText], sentence: SourceSentence, num
     if sentence.in_capitals:
         parts = [_in_capitals(part) if isinstance(part, TargetText) else part for part in parts]
     spaces = [ProtectedSpan(sentence.text[slice(*space)]) for space in sentence.spaces]
-    spans = [*describe_spans(sentence.text, sentence.protected), *spaces]
+    protected = describe_spans(sentence.text, sentence.protected)
+    for term in sentence.fixed_terms:
+        index = sentence.protected.index(term.span)
+        protected[index] = replace(protected[index], text=term.target)
+    spans = [*protected, *spaces]
     return restore_spans(parts, spans, num_protected, sentence.prefix)
 
 
@@ -218,12 +267,39 @@ def _with_accelerator(translation: TargetSentence, sentence: SourceSentence) -> 
     return translation if place is None else translation.with_replaced(place, place, sentence.text[start:end])
 
 
-def _with_ending(translation: TargetSentence, ending: str, prefix: TargetPrefix | None) -> TargetSentence:
-    """A translation that ends with the repeated punctuation of its source, unless its prefix has other punctuation."""
-    text = translation.text
-    start = start_of_ending(text)
-    if not ending or text[start:] == ending or any(end > start for _, end in translation.spans):
-        return translation
-    if prefix is not None and not ending.startswith(prefix.text[start:]):
-        return translation
-    return translation.with_replaced(start, len(text), ending)
+def _without_afternoons(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
+    """The changes of an English translation that remove each ``p.m.`` of a German hour before noon."""
+    if not sentence.is_punctuated or sentence.pair != ("de", "en"):
+        return []
+    return [(start, end, "") for start, end in reversed(afternoons(sentence.text, text))]
+
+
+def _punctuated(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
+    """The changes of a translation's punctuation that leave no doubt, from right to left."""
+    if not sentence.is_punctuated:
+        return []
+    source, target = map(plain_code, sentence.pair)
+    return certain_changes(sentence.text, sentence.kept, text, spans, (source, target))
+
+
+def _hyphenated(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
+    """The changes of a translation's dashes between spaces to those of the sentence, from right to left."""
+    if not has_hyphens(sentence.text):
+        return []
+    return [(start, end, sign) for (start, end), sign in reversed(dashes_of_source(sentence.text, text))]
+
+
+_PASSES = (_without_afternoons, _punctuated, _hyphenated)
+
+
+def _with_escapes(translation: TargetSentence, sentence: SourceSentence, num_given: int) -> TargetSentence:
+    """A translation with the apostrophes that the model wrote escaped as in the source.
+
+    If the source also has bare ones, which are quotation marks, only those between letters are escaped.
+    """
+    bare = "'" in without_spans(sentence.text, sentence.kept)
+    spans = sorted(translation.spans)
+    for match in reversed(list((_APOSTROPHE_IN_WORD if bare else _APOSTROPHE).finditer(translation.text, num_given))):
+        if not overlaps(match.span(), spans):
+            translation = translation.with_replaced(*match.span(), sentence.apostrophe)
+    return translation

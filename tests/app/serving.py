@@ -74,6 +74,7 @@ class RoteTranslation:
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
+    num_untranslated: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,10 @@ def rote_steps(rows: int, columns: int) -> dict[str, Tensor]:
 
 @dataclass
 class RoteService:
-    """Translates into upper case. ``errors`` maps a text to its error; the text ``forever`` never finishes."""
+    """Translates into upper case; the text ``untranslatable`` counts as untranslated, and ``forever`` never finishes.
+
+    ``errors`` maps a text to its error.
+    """
 
     state: str = "ready"
     errors: dict[str, Exception] = field(default_factory=dict)
@@ -198,6 +202,7 @@ class RoteService:
             integrity=(SpanUse((0, 1), (0, 1), restored=True),) if options.protect != "auto" else None,
             glossary=tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None,
             search=SEARCH if options.return_search else None,
+            num_untranslated=int(text == "untranslatable"),
         )
 
     async def language_pairs(self) -> LanguagePairs:

@@ -161,6 +161,11 @@ async def test_a_format_that_does_not_fit_is_refused(
     assert (response.status_code, response.json()["code"]) == (status, code)
 
 
+async def test_sentences_that_stay_in_their_language_are_counted(client: httpx.AsyncClient) -> None:
+    answer = (await client.post("/translate", json={"text": ["untranslatable", "a"]})).json()
+    assert [entry.get("untranslated") for entry in answer["translations"]] == [1, None]
+
+
 async def test_patterns_reach_the_decoder_and_the_answer_says_where_the_spans_are(
     client: httpx.AsyncClient, service: RoteService
 ) -> None:

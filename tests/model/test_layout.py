@@ -9,8 +9,6 @@ from model.text.layout import (
     dashes_of_source,
     is_numbered,
     lost_hyphens,
-    repeated_ending,
-    start_of_ending,
     unusual_spaces,
     with_cells_as_lines,
     without_unpaired,
@@ -79,16 +77,6 @@ def test_tabs_and_wide_gaps_separate_cells() -> None:
 )
 def test_white_space_other_than_one_space_is_unusual(sentence: str, spaces: list[str]) -> None:
     assert [sentence[slice(*span)] for span in unusual_spaces(sentence)] == spaces
-
-
-def test_repeated_punctuation_is_an_ending() -> None:
-    assert [repeated_ending(text) for text in ("Stop!!!", "What?!", "So...", "Yes.", 'He said "No!!"', "")] == [
-        *("!!!", "?!", "..."),
-        *("", "", ""),
-    ]
-    assert repeated_ending("No" + "!" * 30) == "!" * 30
-    assert start_of_ending("等等！") == 2
-    assert [start_of_ending(text) for text in ("Halt!", "Halt", "So …")] == [4, 4, 3]
 
 
 @pytest.mark.parametrize(

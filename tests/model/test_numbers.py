@@ -9,11 +9,14 @@ import pytest
 from model.decoding.options import Hypothesis
 from model.errors import DecodingError
 from model.text.glossary import GlossaryTerm
-from model.text.numbers import find_numbers, lost_numbers
+from model.text.numbers import afternoons, find_numbers, wrong_numbers
+from model.text.symbols import Part, Symbol
+from model.text.tokenizer import VersoTokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
-from model.translation.reading import SentenceReader, SourceSentence
+from model.translation.reading import SentenceReader
+from model.translation.verification import SOUND, Verifier
 from model.translator import Translator
 from tests.model.test_protected_translation import assert_whole, told_model
 
@@ -63,10 +66,27 @@ def test_a_number_is_a_word_with_a_digit_and_its_separators(text: str, numbers: 
         ("the 2nd, the 90s, the 3RD", "der zweite, die Neunziger, der dritte", []),
         ("der 2. Weltkrieg in den 90ern", "World War II in the nineties", []),
         ("at 7:30 pm, at 7 p.m., 5pm", "um 19:30, um 19 Uhr, um 17 Uhr", []),
+        ("kostet 1.299,99 €", "costs 1,299.99 €", []),
+        ("kostet 1.299,99 €", "costs 1299.99 €", []),
+        ("kostet 1.299,99 €", "costs 1.299.99 €", ["1.299,99"]),
+        ("1.000.000 Einwohner", "1,000,000 people", []),
+        ("1.000.000 Einwohner", "1,000.000 people", ["1.000.000"]),
+        ("am 12.05.2021", "on 12/05/2021", []),
+        ("am 12.05.2021", "on 12 May 2021 or 05", []),
+        ("am 12.05.2021", "on 12,05.2021", ["12.05.2021"]),
+        ("am 12.05.2021", "on 12,05,2021", ["12.05.2021"]),
+        ("3.5 cats", "35 Katzen", ["3.5"]),
+        ("in 10000 years", "in 10.000 Jahren", []),
+        ("grew 18%", "wuchs 18 % um 18 %", ["18"]),
+        ("two cats, 2 dogs", "2 Katzen, 2 Hunde", []),
+        ("5 0 0 2 2 33", "5 0 2 2 33", ["0"]),
+        ("3-12 goals", "3-12-12 Tore", ["12"]),
+        ("see 521(a)(2)(B)", "siehe 521(a)(B)", ["521(a)(2)(B)"]),
     ],
 )
 def test_a_translation_may_separate_digits_otherwise_and_lose_none(source: str, answer: str, lost: list[str]) -> None:
-    assert [source[slice(*span)] for span in lost_numbers(source, find_numbers(source), answer)] == lost
+    wrong = wrong_numbers(source, find_numbers(source), answer, find_numbers(answer))
+    assert [source[slice(*span)] for span in wrong] == lost
 
 
 @pytest.mark.parametrize("text", ["red 7 cat sees 1,984 old dog.", "THE 42 TREES SEE 10:30.", "cat 3 {x} 5 dog"])
@@ -101,55 +121,87 @@ def hypothesis(translator: Translator, text: str) -> Hypothesis:
     return Hypothesis(translator.pipeline.tokenizer.encode_target(text)[:-1], None, "stop")
 
 
+def answer_with_placeholders(translator: Translator, text: str) -> Hypothesis:
+    tokenizer = translator.pipeline.tokenizer
+    assert isinstance(tokenizer, VersoTokenizer)
+    first, *others = text.split("<ph0>")
+    parts: list[Part] = [first, *(part for other in others for part in (Symbol("<ph0>"), other))]
+    return Hypothesis(tokenizer.encode_target_parts(parts)[:-1], None, "stop")
+
+
+def assert_kept(translator: Translator, plan: Plan, text: str) -> None:
+    attention = dict(zip([item.key for item in plan.attended], translator.align(plan.attended), strict=True))
+    translation = plan.complete(attention)
+    assert (translation.text, translation.num_untranslated, translation.num_unchanged) == (text, 1, 1)
+
+
 def test_a_translation_with_its_numbers_is_kept(translator: Translator) -> None:
     plan = planned(translator, "red 7 cat.", GREEDY)
     plan.settle_one(0, hypothesis(translator, "rote 7 Katze."))
     assert not plan.pending
 
 
-def test_a_sentence_is_decoded_again_once_with_what_it_lost(translator: Translator) -> None:
+def test_a_sentence_is_decoded_again_with_the_numbers_that_it_lost(translator: Translator) -> None:
     plan = planned(translator, "red 7 cat sees 42 dog.", GREEDY)
-    for _ in range(2):
+    for answer in ("rote 7 Katze.", "rote 7 Katze <ph0>."):
         (request,) = plan.pending
-        plan.settle_one(0, hypothesis(translator, "rote 7 Katze."))
+        plan.settle_one(0, answer_with_placeholders(translator, answer))
     assert len(request.required_ids) == 1
     assert plan.sentences[0].protected == ((15, 17),)
     assert not plan.pending
 
 
-def test_a_second_translation_that_is_cut_is_not_preferred(translator: Translator) -> None:
-    plan = planned(translator, "red 7 cat sees 42 dog.", GREEDY)
-    first, before = hypothesis(translator, "rote 7 Katze."), plan.sentences[0]
-    plan.settle_one(0, first)
-    plan.settle_one(0, replace(hypothesis(translator, "rote rote rote"), finish_reason="length"))
+def test_of_several_hypotheses_the_first_with_all_numbers_is_chosen(translator: Translator) -> None:
+    plan = planned(translator, "red 7 cat.", replace(GREEDY, decoding="beam", num_hypotheses=3))
+    answers = [hypothesis(translator, text) for text in ("rote Katze.", "rote 7 Katze.", "Katze 7.")]
+    plan.settle_one(0, Hypothesis.ranked(answers))
     assert not plan.pending
-    assert plan.outcome(0) is first
-    assert plan.sentences[0] is before
+    assert plan.hypotheses == [Hypothesis.ranked([answers[1], answers[0], answers[2]])]
 
 
-def test_a_second_translation_that_fails_leaves_the_first(translator: Translator) -> None:
-    plan = planned(translator, "red 7 cat sees 42 dog.", GREEDY)
-    first, before = hypothesis(translator, "rote 7 Katze."), plan.sentences[0]
-    plan.settle_one(0, first)
-    plan.settle_one(0, DecodingError("NaN"))
-    assert not plan.pending and plan.failure is None
-    assert (plan.outcome(0), plan.sentences[0]) == (first, before)
+FAILURES = [
+    [replace(Hypothesis([], None, "stop"), finish_reason="length")] * 3,
+    [DecodingError("NaN")],
+    ["rote rote rote rote rote", DecodingError("NaN")],
+]
 
 
-@pytest.mark.parametrize("is_dropped", [False, True])
-def test_after_a_loop_in_the_second_translation_the_first_still_stands(
-    is_dropped: bool, translator: Translator
+@pytest.mark.parametrize("failures", FAILURES, ids=["cut", "failed", "loop"])
+def test_a_sentence_whose_numbers_are_lost_in_the_end_stays_as_it_is(
+    failures: list[str | Hypothesis | DecodingError], translator: Translator
 ) -> None:
-    plan = planned(translator, "red 7 cat sees 42 dog.", GREEDY)
-    first, before = hypothesis(translator, "rote 7 Katze."), plan.sentences[0]
-    plan.settle_one(0, first)
-    plan.settle_one(0, hypothesis(translator, "rote rote rote rote rote"))
-    assert plan.pending, "the loop is decoded again with a guard"
-    if is_dropped:
-        assert plan.drop_retries() == [0]
-    else:
-        plan.settle_one(0, DecodingError("NaN"))
-    assert (plan.outcome(0), plan.sentences[0]) == (first, before)
+    text = "red 7 cat sees 42 dog."
+    plan = planned(translator, text, GREEDY)
+    plan.settle_one(0, hypothesis(translator, "rote 7 Katze."))
+    for outcome in failures:
+        if plan.pending:
+            plan.settle_one(0, hypothesis(translator, outcome) if isinstance(outcome, str) else outcome)
+    assert not plan.pending and plan.failure is None
+    assert_kept(translator, plan, text)
+
+
+def test_a_sentence_whose_further_decoding_is_dropped_stays_as_it_is(translator: Translator) -> None:
+    text = "red 7 cat sees 42 dog."
+    plan = planned(translator, text, GREEDY)
+    plan.settle_one(0, hypothesis(translator, "rote 7 Katze."))
+    assert plan.drop_retries() == [0]
+    assert_kept(translator, plan, text)
+
+
+def test_a_sentence_that_stays_as_it_is_has_links_spans_and_a_confidence(translator: Translator) -> None:
+    text = "red {x} cat 7. red dog."
+    options = replace(GREEDY, return_alignment=True, return_confidence=True)
+    plan = translator.prepare(text, "en", "de", options)
+    plan.settle([hypothesis(translator, "rote Katze."), hypothesis(translator, "rot.")])
+    plan.drop_retries()
+    attention = dict(zip([item.key for item in plan.attended], translator.align(plan.attended), strict=True))
+    translation = plan.complete(attention, translator.confidence(plan))
+    assert translation.text == "red {x} cat 7. rot."
+    assert (translation.num_untranslated, translation.num_unchanged) == (1, 1)
+    assert translation.integrity is not None and translation.alignment is not None
+    assert [use.target for use in translation.integrity] == [(4, 7)]
+    assert all(link.source == link.target for link in translation.alignment if link.source[1] <= 14)
+    assert translation.confidence is not None
 
 
 def test_no_more_numbers_are_protected_than_there_are_placeholders(translator: Translator) -> None:
@@ -190,7 +242,24 @@ def test_an_answer_that_is_cut_is_kept(translator: Translator) -> None:
 
 
 def test_a_model_without_placeholders_is_asked_once(translator: Translator) -> None:
-    sentence = SourceSentence(0, 6, "7 cats", [], ("en", "de"))
     reader = translator.pipeline.reader
-    assert reader.with_numbers(sentence, []) is not None
-    assert SentenceReader(reader.tokenizer, Capabilities(), fold_capitals=False).with_numbers(sentence, []) is None
+    sentence = reader.read("7 cats", 0, 6, [], GREEDY, ("en", "de"))
+    answer = hypothesis(translator, "Katzen")
+    plain = SentenceReader(reader.tokenizer, Capabilities(), fold_capitals=False)
+    for told, is_sound in ((reader, False), (plain, True)):
+        verifier = Verifier(told, translator.pipeline.writer, retry_loops=True)
+        assert (verifier.verify(sentence, answer) == SOUND) == is_sound
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "added"),
+    [
+        ("um 9.20 Uhr", "at 9:20 p.m.", [" p.m."]),
+        ("Um 8 Uhr beginnt sie", "At 8 pm, it starts", [" pm"]),
+        ("um 8 Uhr abends", "at 8 p.m.", []),
+        ("um 20 Uhr", "at 8 p.m.", []),
+        ("8 Leute", "8 p.m.", []),
+    ],
+)
+def test_an_hour_before_noon_is_not_in_the_afternoon(source: str, answer: str, added: list[str]) -> None:
+    assert [answer[slice(*span)] for span in afternoons(source, answer)] == added

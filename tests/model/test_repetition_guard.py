@@ -9,8 +9,8 @@ from model import TranslationOptions, Translator
 from model.artifacts.bundle import Bundle, load_bundle
 from model.decoding.options import DecodingOptions, Hypothesis
 from model.decoding.repetition_guard import guarded, is_empty, is_suspect, loops
-from model.translation.pipeline import TextPipeline
 from model.translation.reading import SourceSentence
+from model.translation.verification import Findings, Verifier
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,19 @@ SOURCE = "cat cat cat cat cat cat cat."
 """The toy translates it word by word. A loop that is in the source is allowed, unless the source is ignored."""
 
 
-class Forgetful(TextPipeline):
+class Forgetful(Verifier):
     """Treats every source as one without loops, as if the model had generated the loop."""
 
-    def to_retry(self, sentence: SourceSentence, hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-        return super().to_retry(replace(sentence, text="cat."), hypothesis, options)
+    def verify(
+        self, sentence: SourceSentence, hypothesis: Hypothesis, *, may_loop: bool = False, may_lack: bool = False
+    ) -> Findings:
+        return super().verify(replace(sentence, text="cat."), hypothesis, may_loop=may_loop, may_lack=may_lack)
 
 
 def forgetful(bundle: Bundle, *, retry_loops: bool, native: bool = True) -> Translator:
     translator = Translator(bundle, native=native)
-    limits = bundle.manifest.max_source_tokens, bundle.manifest.max_target_tokens
-    translator.pipeline = Forgetful(translator.pipeline.reader, *limits, retry_loops=retry_loops)
+    pipeline = translator.pipeline
+    pipeline.verifier = Forgetful(pipeline.reader, pipeline.writer, retry_loops=retry_loops)
     return translator
 
 
@@ -107,7 +109,7 @@ def test_a_repetition_loop_is_decoded_again_and_its_neighbours_are_not(translato
     again = translator.translate(texts, TranslationOptions(no_repeat_ngram_size=2, min_new_tokens=3), target="de")
     assert loops(translator.translate([SOURCE], TranslationOptions(no_repeat_ngram_size=100), target="de")[0].text)
     assert not loops(translations[1].text)
-    assert translations[1] == again[1]
+    assert translations[1].text == again[1].text
     assert [translations[0].text, translations[2].text] == ["rot Katze sieht alt Hund.", "alt Baum mag rot Haus."]
 
 

@@ -193,6 +193,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
             "detected": text.detected,
             "confidence": result.confidence,
             "integrity": None if result.integrity is None else _integrity(result.integrity),
+            "untranslated": result.num_untranslated,
             "glossary": result.glossary,
             "search": search_body(result.search),
         }

@@ -136,6 +136,9 @@ class TranslationBody(AnswerBody):
     integrity: IntegrityBody | None = Field(default=None, exclude_if=is_none)
     """The protected spans; absent if the text has none."""
 
+    untranslated: int = Field(default=0, exclude_if=lambda number: number == 0)
+    """Sentences that stay in the source language, as no translation of them was sound; absent if there are none."""
+
     glossary: list[TermUseBody] | None = Field(default=None, exclude_if=is_none)
     """The glossary terms that the text contains; absent without `glossary`."""
 

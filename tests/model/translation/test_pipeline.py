@@ -65,7 +65,7 @@ def test_outputs_replace_their_sentences() -> None:
     plan = prepare("One.\n\n  Two.")
     plan.settle([answer("eins.", -1.0), answer("zwei!", -0.5)])
     translation = plan.complete()
-    assert translation.text == "EINS.\n\n  ZWEI!"
+    assert translation.text == "EINS.\n\n  ZWEI."
     assert translation.score == pytest.approx(-0.75)
     assert (translation.num_source_tokens, translation.num_target_tokens) == (8, 10)
 
@@ -162,8 +162,21 @@ def test_a_repetition_loop_is_pending_once_more_with_a_guard() -> None:
     (retry,) = plan.pending
     assert (retry.key, retry.options) == (1, guarded(OPTIONS.for_decoding))
     plan.settle([loop])
+    (retry,) = plan.pending
+    assert retry.options.num_hypotheses > 1
+    plan.settle([Hypothesis.ranked([loop, loop, answer("zwei.")])])
     assert not plan.pending
-    assert plan.complete().text == "EINS. NO NO NO NO"
+    assert plan.complete().text == "EINS. ZWEI."
+
+
+def test_a_sentence_that_only_loops_stays_as_it_is() -> None:
+    plan = prepare("One. Two.")
+    loop = answer("no no no no")
+    plan.settle([answer("eins."), loop])
+    while plan.pending:
+        plan.settle([loop])
+    translation = plan.complete()
+    assert (translation.text, translation.num_untranslated) == ("EINS. Two.", 1)
 
 
 def test_models_without_retries_retry_nothing() -> None:
@@ -173,12 +186,12 @@ def test_models_without_retries_retry_nothing() -> None:
 
 
 @pytest.mark.parametrize("error", [DecodingError("NaN"), ValueError("of a service")])
-def test_a_second_decoding_that_fails_leaves_the_first_answer(error: Exception) -> None:
+def test_a_sentence_whose_second_decoding_fails_stays_as_it_is(error: Exception) -> None:
     plan = prepare("One. Two.")
     plan.settle([answer("no no no no"), answer("zwei.")])
     plan.settle([error])
     assert not plan.pending and plan.failure is None
-    assert plan.complete().text == "NO NO NO NO ZWEI."
+    assert plan.complete().text == "One. ZWEI."
 
 
 def test_second_decodings_can_be_dropped_and_first_ones_cannot() -> None:
@@ -188,7 +201,7 @@ def test_second_decodings_can_be_dropped_and_first_ones_cannot() -> None:
     assert plan.drop_retries() == [1]
     assert [request.key for request in plan.pending] == [0]
     plan.settle([answer("eins.")])
-    assert plan.complete().text == "EINS. NO NO NO NO"
+    assert plan.complete().text == "EINS. Two."
 
 
 def test_second_decodings_of_a_document_can_be_dropped() -> None:
@@ -217,7 +230,7 @@ def test_there_is_one_outcome_for_each_pending_request() -> None:
 def test_outcomes_of_several_texts_are_distributed_in_order() -> None:
     plans = [prepare("One. Two."), prepare(""), prepare("Three.")]
     settle_all(plans, [answer("1a"), answer("2b"), answer("3c")])
-    assert [plan.complete().text for plan in plans] == ["1A 2B", "", "3C"]
+    assert [plan.complete().text for plan in plans] == ["1A. 2B.", "", "3C."]
 
 
 def test_capitals_are_folded_for_the_model_and_restored_in_the_output() -> None:

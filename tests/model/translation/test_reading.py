@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from model.errors import UnsupportedFormality
 from model.text.glossary import GlossaryTerm
@@ -158,7 +159,7 @@ def test_a_word_behind_a_protected_span_keeps_its_small_letter() -> None:
     text = "See 猫 the dog."
     sentence = read(text, fold_capitals=True)
     answer = [sentence.required_ids[0], *TOKENIZER.encode_target("see the dog")[:-1]]
-    assert WRITER.write(sentence, answer) == "猫 see the dog"
+    assert WRITER.write(sentence, answer) == "猫 see the dog."
 
 
 @pytest.mark.parametrize("span", ["猫", "{x}"])
@@ -203,10 +204,21 @@ def test_a_term_in_a_sentence_in_capitals_is_read_in_lower_case() -> None:
     assert pieces(sentence).replace(" ", "") == "<2de>Seetheold<term>dog<as>Hund</term></s>"
 
 
-def test_a_hyphen_that_a_translation_lacks_is_protected_in_a_second_attempt() -> None:
-    tokenizer = learn_tokenizer([*TEXT, "the red - cat."] * 9, 365, ["de", "en"], reserve_symbols=True)
-    item = SentenceReader(tokenizer, ALL, fold_capitals=False)
-    sentence = item.read("the red - cat.", 0, 14, [], TranslationOptions(), PAIR)
-    again = item.with_numbers(sentence, tokenizer.encode_target("die rote Katze."))
-    assert again is not None and again.protected == ((8, 9),)
-    assert item.with_numbers(sentence, tokenizer.encode_target("die rote - Katze.")) is None
+def test_signs_that_the_model_does_not_read_stand_around_the_words_aligned_with_theirs() -> None:
+    text = "the (red cat) sees the dog"
+    item = reader()
+    signs = item.with_protected(read(text), [(4, 5), (12, 13)])
+    assert signs is not None
+    sentence = item.with_placed_spans(signs)
+    token_ids = TOKENIZER.encode_target("die rote Katze sieht den Hund")[:-1]
+    answer, target_spans = TOKENIZER.decode_with_offsets(token_ids)
+    source_spans = item.source_offsets(sentence)
+    words = dict(zip(answer.split(), ("the", "red", "cat", "sees", "the", "dog"), strict=True))
+    rows = torch.zeros(len(token_ids), len(source_spans))
+    for row, (start, end) in zip(rows, target_spans, strict=True):
+        word = next(word for word in words if answer.index(word) <= start and end <= answer.index(word) + len(word))
+        first = text.index(words[word])
+        row[next(index for index, span in enumerate(source_spans) if span[0] <= first < span[1])] = 1.0
+    written = WRITER.write_with_offsets(sentence, token_ids, rows, source_spans)
+    assert written.text == "die (rote Katze) sieht den Hund"
+    assert [written.text[slice(*span)] for span in written.spans] == ["(", ")"]

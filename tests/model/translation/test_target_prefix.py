@@ -138,11 +138,10 @@ def test_a_prefix_in_capitals_is_read_in_lower_case_if_the_sentence_is_in_capita
 
 
 def test_repeated_punctuation_replaces_no_character_of_the_prefix(toy: Translator) -> None:
-    short = replace(GREEDY, max_new_tokens=1)
-    assert to_german(toy, "red cat..", "rot Katze", short).text == "rot Katze.."
-    assert to_german(toy, "red cat..", "rot Katze.", short).text == "rot Katze.."
-    assert to_german(toy, "red cat..", "rot Katze!", short).text.startswith("rot Katze!")
-    assert to_german(toy, "red cat..", "rot Katze...", short).text.startswith("rot Katze...")
+    assert to_german(toy, "red cat..", "rot Katze").text == "rot Katze.."
+    assert to_german(toy, "red cat..", "rot Katze.").text.startswith("rot Katze.")
+    assert to_german(toy, "red cat..", "rot Katze!").text.startswith("rot Katze!")
+    assert to_german(toy, "red cat..", "rot Katze...").text.startswith("rot Katze...")
 
 
 def test_unusual_white_space_stands_where_the_prefix_has_it_or_behind(toy: Translator) -> None:

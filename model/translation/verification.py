@@ -1,0 +1,120 @@
+"""The verification of a written sentence: what its translation must have in common with it.
+
+Each sentence is verified as it will be delivered, after the changes that leave no doubt. What is wrong is decoded again
+by the :class:`model.translation.plan.Plan`; a sentence for which nothing holds stays in its language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.decoding.options import Hypothesis
+from model.decoding.repetition_guard import is_empty, is_suspect, loops
+from model.languages import plain_code
+from model.text.layout import lost_hyphens
+from model.text.numbers import find_numbers, wrong_numbers
+from model.text.protection import merge_spans
+from model.text.punctuation import wrong_signs
+from model.text.symbols import Span, overlaps
+from model.translation.reading import SentenceReader, SourceSentence
+from model.translation.writing import SentenceWriter
+
+_WORD = re.compile(r"[^\W\d_]*[a-zäöüß]{2}")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is wrong with the translation of a sentence. Spans are characters of the sentence.
+
+    Args:
+        numbers: Numbers that the translation lacks, or does not have as often or as a whole.
+        signs: Quotation marks, brackets and hyphens between spaces that it lacks.
+        has_stray: Whether it has a single quotation mark or bracket that the sentence does not have.
+        loops: Whether it is a repetition loop, or empty.
+        is_unchanged: Whether it is the sentence as it was, although that has words. Names are, too.
+        is_cut: Whether it was cut before all its placeholders.
+    """
+
+    numbers: tuple[Span, ...] = ()
+    signs: tuple[Span, ...] = ()
+    has_stray: bool = False
+    loops: bool = False
+    is_unchanged: bool = False
+    is_cut: bool = False
+
+    @property
+    def severity(self) -> int:
+        """0 if the translation is sound; it grows with the harm to the reader. An unchanged sentence may be a name."""
+        if self.is_broken:
+            return 4 if self.is_cut else 3 if self.loops else 2
+        return 1 if self.signs or self.has_stray else 0
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the sentence as it was is better than the translation."""
+        return self.is_cut or self.loops or bool(self.numbers)
+
+
+SOUND = Findings()
+
+
+class Verifier:
+    """Verifies the translations of one model.
+
+    Args:
+        reader: Encodes its sentences. Numbers and signs are verified if the model has placeholders, which protect them
+            in a further decoding.
+        writer: Writes its translations.
+        retry_loops: Whether repetition loops and empty translations are found.
+    """
+
+    def __init__(self, reader: SentenceReader, writer: SentenceWriter, *, retry_loops: bool) -> None:
+        self._tokenizer = reader.tokenizer
+        self._writer = writer
+        self._has_placeholders = reader.capabilities.placeholders > 0
+        self._retry_loops = retry_loops
+
+    def verify(
+        self, sentence: SourceSentence, hypothesis: Hypothesis, *, may_loop: bool = False, may_lack: bool = False
+    ) -> Findings:
+        """What is wrong with a translation.
+
+        Args:
+            sentence: The sentence.
+            hypothesis: The output of the model. One that is cut may lack what would have followed.
+            may_loop: Whether loops are allowed: the caller has chosen a guard.
+            may_lack: Whether only loops are searched.
+        """
+        token_ids = hypothesis.token_ids
+        if self._retry_loops and not may_loop and self._is_loop(sentence, token_ids):
+            return Findings(loops=True)
+        is_verified = self._has_placeholders and sentence.is_verified and not may_lack
+        if not is_verified or hypothesis.finish_reason == "length":
+            return SOUND
+        spans: Sequence[Span] = ()
+        if sentence.protected:
+            target = self._writer.write_with_offsets(sentence, token_ids, None, [])
+            text, spans = target.text, sorted(target.spans)
+        else:
+            text = self._writer.write(sentence, token_ids)
+        kept = sentence.kept
+        numbers: Sequence[Span] = ()
+        if source_numbers := find_numbers(sentence.text, merge_spans(kept, [term.span for term in sentence.terms])):
+            language = plain_code(sentence.pair[0])
+            numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans), language)
+        signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)
+        hyphens = [hyphen for hyphen in lost_hyphens(sentence.text, text) if not overlaps(hyphen, kept)]
+        signs = sorted([*signs, *hyphens]) if hyphens else signs
+        is_unchanged = text == sentence.text and _WORD.search(sentence.plain_text) is not None
+        if not (numbers or signs or has_stray or is_unchanged):
+            return SOUND
+        return Findings(tuple(numbers), tuple(signs), has_stray, is_unchanged=is_unchanged)
+
+    def _is_loop(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
+        if not is_suspect(token_ids):
+            return False
+        # Protected spans do not count as a translation of the words around them.
+        answer, source = self._tokenizer.decode(token_ids), sentence.plain_text
+        return loops(answer, source) or is_empty(answer, source)

@@ -1,0 +1,38 @@
+"""Texts that are made to be slow to read or to punctuate."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.text.character_edits import find_edits
+from model.text.numbers import find_numbers, wrong_numbers
+from model.text.punctuation import certain_changes, find_signs, quotes_to_read, wrong_signs
+from tests.hostile.test_requests import LEAST_S, assert_linear, processor_s
+
+SIZE = 30_000
+EDITS = ["a''", "e\u0301", "&uuml", "Aa*", "a\\'", "e_r", "`t", "d:", "Aa(", "a\u0301\u0301", "ein*", "&#"]
+SIGNS = ["(", "([", '"', "'a", " '", "((a))", "! ", "».«", "a'"]
+NUMBERS = ["1.", "1(1)", "1,000 ", "a1", "12:"]
+
+
+@pytest.mark.parametrize("part", EDITS)
+def test_the_time_to_find_edits_grows_with_the_size_of_a_text(part: str) -> None:
+    assert_linear(lambda size: processor_s(lambda: find_edits(part * (size // len(part)), "de")), SIZE, LEAST_S)
+
+
+@pytest.mark.parametrize("part", SIGNS)
+def test_the_time_to_compare_signs_grows_with_the_size_of_a_text(part: str) -> None:
+    def compare(text: str) -> None:
+        quotes_to_read(text, find_signs(text).pairs[:1])
+        certain_changes(text, (), text[:-1], (), ("en", "de"))
+        wrong_signs(text, (), text[1:], ())
+
+    assert_linear(lambda size: processor_s(lambda: compare(part * (size // len(part)))), SIZE // 10, LEAST_S)
+
+
+@pytest.mark.parametrize("part", NUMBERS)
+def test_the_time_to_compare_numbers_grows_with_the_size_of_a_text(part: str) -> None:
+    def compare(text: str, answer: str) -> None:
+        wrong_numbers(text, find_numbers(text), answer, find_numbers(answer))
+
+    assert_linear(lambda size: processor_s(lambda: compare(part * (size // len(part)), part * 9)), SIZE // 10, LEAST_S)
