@@ -25,6 +25,7 @@ _NUMBER = re.compile(rf"^{_SPACE}*\d{{1,3}}\.{_SPACE}+(?=\S)", re.MULTILINE)
 _BRACKETS = {"(": ")", "[": "]"}
 _OPENING = {")": "(", "]": "["}
 _HYPHENS_BETWEEN_SPACES = re.compile(r"(?<=\s)(?:-{1,2}|[\u2013\u2014])(?=\s)")
+_ENDING_SIGNS = ".!?…"
 _UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
 
 
