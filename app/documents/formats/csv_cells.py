@@ -88,7 +88,8 @@ class CsvCells(TextFile):
             is_quoted = cell.is_quoted
             if _begin_of_formula(translation) not in ("", _begin_of_formula(cell.text)):
                 translation, is_quoted = f"'{translation}", True  # of a glossary; with this sign it is a text
-            if is_quoted or any(sign in translation for sign in (self._separator, '"', "\n", "\r")):
+            signs = [self._separator, "\n", "\r", *([] if '"' in cell.text else ['"'])]
+            if is_quoted or translation.startswith('"') or any(sign in translation for sign in signs):
                 translation = '"' + translation.replace('"', '""') + '"'
             self.replace(cell.start, cell.end, translation)
 

@@ -308,3 +308,7 @@ def test_codes_formulas_and_names_of_columns_are_no_words(text: str, units: list
 def test_a_file_in_utf_16_is_translated_in_utf_16() -> None:
     written = translated(".strings", FILES[".strings"].encode("utf-16"))
     assert written.decode("utf-16") == EXAMPLES[".strings"][1]
+
+
+def test_quotation_marks_within_a_cell_stay_single() -> None:
+    assert translated_text(".tsv", 'a "big" word\tA b\n') == 'A "BIG" WORD\tA B\n'

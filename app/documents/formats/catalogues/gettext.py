@@ -26,9 +26,7 @@ _CONTENT = re.compile(
 )
 _NO_CHARSET = re.compile(r"charset=CHARSET\b")
 _NO_PLURAL_FORMS = re.compile(r"nplurals=INTEGER; plural=EXPRESSION;")
-_ONE_AND_OTHERS = frozenset(
-    ["bg", "ca", "da", "de", "el", "en", "es", "et", "fi", "hu", "it", "nb", "nl", "nn", "no", "pt", "sv"]
-)
+_ONE_AND_OTHERS = frozenset({"bg", "ca", "da", "de", "el", "en", "es", "et", "fi", "hu", "it", "nb", "nl", "nn", "sv"})
 """Languages with two plural forms, the first of which is for one."""
 
 _NUM_PLURALS = re.compile(r"nplurals\s*=\s*(\d)")
