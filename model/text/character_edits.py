@@ -61,8 +61,9 @@ _DECOMPOSED = re.compile(rf"{_LETTER}[\u0300-\u036f]{{1,8}}")
 
 _SIGN = "*\u00b7\u2022\u2027:_"
 _GENDER_NOUN = re.compile(
-    rf"(?<!\w)[A-Z\u00c4\u00d6\u00dc][a-z\u00e4\u00f6\u00fc\u00df]{{1,40}}+"
+    rf"(?<!\w)[A-Z\u00c4\u00d6\u00dc](?:[a-z\u00e4\u00f6\u00fc\u00df]{{1,40}}+"
     rf"(?:(?P<sign>[{_SIGN}]|/-?)(?=in(?!\w)|innen)|(?P<bracket>\((?P<ending>in|innen)\))|(?P<capital>I)(?=nnen(?!\w)))"
+    r"|[A-Z\u00c4\u00d6\u00dc]{2,40}+(?P<upper>[*:\u00b7])(?=IN(?:NEN)?(?!\w)))"
 )
 _PRONOUN = "(?:[dms]?ein|kein|unser|eu?er|ihr|[dj]ies|jed|jen|welch|manch|solch|all|ander|beid)"
 _GENDER_PRONOUN = re.compile(

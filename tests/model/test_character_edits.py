@@ -48,6 +48,7 @@ def as_read(text: str, language: str) -> str:
             "de",
             "Schülerinnen, Kundin, Mitarbeiterinnen, Lehrerinnen",
         ),
+        ("JEDE*R KUND*IN, LEHRER:INNEN", "de", "JEDE KUNDIN, LEHRERINNEN"),
         ("Jede*r Kund*in, ein*e, keine_r, gute*r", "de", "Jede Kundin, eine, keine, gute"),
         ("Der*die Student*in; er*sie", "de", "Die Studentin; sie"),
     ],
