@@ -109,12 +109,15 @@ class Job:
     def _stored(self, unit: Unit, outcome: Translation | Exception) -> tuple[str | None, int]:
         """The translation of a unit, and how many of its sentences stay as they are.
 
-        There is no translation if the unit stays as it is and counts as not translated.
+        There is no translation if the unit stays as it is and counts as not translated, in a file that says which are
+        translated also if one of its sentences stays.
         """
         if isinstance(outcome, Exception):
             return None, 0
-        is_unchanged = self._is_bilingual and outcome.text == unit.text and has_words(unit.words)
-        return (None, 0) if is_unchanged else (outcome.text, outcome.num_untranslated)
+        is_unchanged = outcome.text == unit.text and has_words(unit.words)
+        if self._is_bilingual and (is_unchanged or outcome.num_untranslated):
+            return None, 0
+        return outcome.text, outcome.num_untranslated
 
     async def _translate(self, units: Sequence[Unit]) -> list[Translation | Exception]:
         """The translations of units of one format, or their errors."""

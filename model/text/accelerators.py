@@ -15,7 +15,10 @@ MAX_CHARACTERS = 80
 
 _LETTER = r"[^\W\d_]"
 _BEFORE_WORD = re.compile(rf"(?<![\w&~])[&_~](?={_LETTER}(?![A-Za-z]{{0,30}};))")
-_IN_WORD = re.compile(rf"(?<={_LETTER})&(?=[a-zäöü](?![A-Za-z]{{0,30}};))")
+_IN_WORD = re.compile(
+    rf"(?<={_LETTER})&(?=[a-zäöü](?![A-Za-z]{{0,30}};))"
+    r"|(?<!\w)[A-ZÄÖÜ][a-zäöü]{0,2}(_)(?=[a-zäöü])"  # User_id is an identifier
+)
 
 
 def find_accelerator(text: str) -> Span | None:
@@ -27,7 +30,10 @@ def find_accelerator(text: str) -> Span | None:
     if len(text) > MAX_CHARACTERS or not ("&" in text or "_" in text or "~" in text):
         return None
     match = _BEFORE_WORD.search(text) or _IN_WORD.search(text)
-    return match.span() if match and text.count(match[0]) == 1 else None
+    if match is None:
+        return None
+    span = match.span(match.lastindex or 0)
+    return span if text.count(text[slice(*span)]) == 1 else None
 
 
 def place_of_accelerator(letter: str, translation: str, spans: Sequence[Span]) -> int | None:

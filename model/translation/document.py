@@ -80,12 +80,17 @@ class DocumentWriter:
                 for marked, text in zip(self._document.texts, placed, strict=True)
             ]
             document, target_offsets = self._document.render_with_offsets(placed)
+        num_kept = sum(
+            len(source.sentences)
+            for source, text, mark in zip(texts, written, placed, strict=True)
+            if mark.text != text.text
+        )
         written = [
             text if mark.text == text.text else _untranslated(text, mark.text)
             for text, mark in zip(written, placed, strict=True)
         ]
         if not detailed:
-            return WrittenText(document)
+            return WrittenText(document, num_kept=num_kept)
         each = list(zip(written, self.source_offsets, target_offsets, strict=True))
         links = (
             AlignmentLink(source.span(link.source), target.span(link.target), link.weight)
@@ -114,6 +119,7 @@ class DocumentWriter:
             tuple(sorted(terms, key=lambda use: use.source)),
             tuple(sorted(confidences, key=lambda word: word.target)),
             tuple(sorted(source.span(span) for text, source, _ in each for span in text.uncovered)),
+            num_kept=num_kept,
         )
 
 

@@ -52,6 +52,7 @@ class WrittenText:
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
         nearest: For tokens of the text without a link, the most probable tokens of the translation, if it has marks.
+        num_kept: Number of sentences that stay as they are because their markup cannot be placed.
     """
 
     text: str
@@ -61,6 +62,7 @@ class WrittenText:
     words: tuple[WordConfidence, ...] = ()
     uncovered: tuple[Span, ...] = ()
     nearest: tuple[tuple[Span, Span], ...] = ()
+    num_kept: int = 0
 
 
 @dataclass(frozen=True)

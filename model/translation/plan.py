@@ -229,7 +229,7 @@ class Plan:
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
             num_sentences=self.num_sentences,
-            num_untranslated=sum(sentence.is_kept for sentence in self.sentences),
+            num_untranslated=sum(sentence.is_kept for sentence in self.sentences) + written.num_kept,
             num_unchanged=len(self._unchanged),
         )
 

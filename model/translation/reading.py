@@ -173,7 +173,8 @@ class SentenceReader:
         """
         accelerator = find_accelerator(text) if "auto" in protect else None
         edits = find_edits(text, plain_code(language))
-        roles = spans_with_roles(without_code_quotes(text, edits) if edits else text, protect)
+        searched = without_code_quotes(text, edits) if edits else text
+        roles = spans_with_roles(blank_spans(searched, kept) if kept else searched, protect)
         if edits:
             roles = {span: roles[span] for span in spans_outside(list(roles), edits)}
         if kept:

@@ -140,14 +140,14 @@ async def test_a_request_that_waits_is_translated_when_the_queue_has_room() -> N
     async with service_of(
         translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1
     ) as service:
-        first = asyncio.create_task(ask(service, "a1", "a2", "a3"))
+        first = asyncio.create_task(ask(service, "ant", "ape", "asp"))
         await eventually(lambda: translator.log.joins)
-        patient = asyncio.create_task(ask(service, "b1", "b2", waits=True))
+        patient = asyncio.create_task(ask(service, "bat", "bee", waits=True))
         with pytest.raises(QueueFull):
-            await ask(service, "c1", "c2")
+            await ask(service, "cat", "cow")
         translator.step_gate.set()
-        assert texts_of(await first) == ["A1", "A2", "A3"]
-        assert texts_of(await patient) == ["B1", "B2"]
+        assert texts_of(await first) == ["ANT", "APE", "ASP"]
+        assert texts_of(await patient) == ["BAT", "BEE"]
 
 
 async def test_a_request_that_waits_for_a_full_queue_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,9 +155,9 @@ async def test_a_request_that_waits_for_a_full_queue_ends_at_its_deadline(monkey
     async with service_of(
         translator, queue_sentences=3, max_batch_rows=1, max_beam_size=1, max_hypotheses=1, deadline_s=10.0
     ) as service:
-        first = asyncio.create_task(ask(service, "a1", "a2", "a3"))
+        first = asyncio.create_task(ask(service, "ant", "ape", "asp"))
         await eventually(lambda: translator.log.joins)
-        patient = asyncio.create_task(ask(service, "b1", "b2", waits=True))
+        patient = asyncio.create_task(ask(service, "bat", "bee", waits=True))
         await asyncio.sleep(0)  # until it has been refused once
         advance_clock(monkeypatch, 11.0)
         for request in (first, patient):
@@ -250,14 +250,14 @@ async def test_requests_that_wait_for_room_are_answered_in_order_and_without_try
             return submit(self, requests, *rest, **named)
 
         monkeypatch.setattr(SharedDecoding, "submit", counting)
-        first = asyncio.create_task(ask(service, "a1", "a2"))
+        first = asyncio.create_task(ask(service, "ant", "ape"))
         await eventually(lambda: translator.log.joins)
         finished: list[int] = []
 
         async def patient(number: int) -> None:
-            assert texts_of(await ask(service, f"b{number}", f"c{number}", waits=True)) == [
-                f"B{number}",
-                f"C{number}",
+            assert texts_of(await ask(service, *(f"{word} {number}" for word in ("bat", "cat")), waits=True)) == [
+                f"BAT {number}",
+                f"CAT {number}",
             ]
             finished.append(number)
 

@@ -22,7 +22,7 @@ GROWTH = 2.6
 """How many times as much twice the size may cost."""
 
 NOISE_S = 0.03
-NOISE_BYTES = 8 * 2**20
+NOISE_BYTES = 16 * 2**20
 """Differences in cost that say nothing: of the clock, and of memory that was free before.
 
 A process that has run many tests has megabytes of free blocks between used ones. The first that a call takes are not

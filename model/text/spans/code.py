@@ -210,14 +210,15 @@ KINDS = (
         ("type ⟦application/json⟧ is", "text/html", "image/svg+xml", "application/vnd.ms-excel"),
         ("text/Bild", "image / text", "video/Audio")),
     Kind("value that is a key",
-        r"\A(?:[A-Za-z_]\w*(?:[.:]{1,2}[\w-]{2,60}){1,8}|(?!\w+-(?:in|out|up|off|on|down|only|time|free)\Z)[a-z][a-z0-9]+(?:-[a-z0-9]+){1,8}|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3})"
+        r"\A(?![A-ZÄÖÜ]\w*[:_]in(?:nen)?\Z|[A-ZÄÖÜ][a-zäöü]{0,2}_[a-zäöü]+\Z)(?:[A-Za-z_]\w*(?:[.:]{1,2}[\w-]{2,60}){1,8}|(?!\w+-(?:in|out|up|off|on|down|only|time|free)\Z)[a-z][a-z0-9]+(?:-[a-z0-9]+){1,8}|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3})"
         rf"|(?!(?:{_WORDS_IN_CAPITALS})\Z)[A-Z]{{2,3}}"
         r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: (?P=block)-[\w-]+)*"
         rf"|nplurals=\d[^{LINE_BREAKS}]{{0,500}}\S)\Z",
         re.compile(r"\A[\w:.-]{2,300}\Z|\A(?P<block>[a-z]{2,20}) (?P=block)-|\Anplurals="),
         ("home.title", "dark-mode", "fa-home", "en-GB", "EG", "name.common", "btn btn-primary", "user_id",
          "nplurals=2; plural=(n != 1);"),
-        ("Save", "YES", "e.g.", "Hello.", "OK then", "E-Mail", "e-mail", "sign-in", "Read-only", "12:30", "rot"),
+        ("Save", "YES", "e.g.", "Hello.", "OK then", "E-Mail", "e-mail", "sign-in", "Read-only", "12:30", "rot",
+         "Kolleg:innen", "E_xit"),
         used_by="values of JSON, cells of CSV and whole texts"),
 )
 """Code and identifiers."""

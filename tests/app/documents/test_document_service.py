@@ -478,7 +478,7 @@ async def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
 
 async def test_a_message_that_comes_back_unchanged_keeps_its_state_and_is_counted() -> None:
     async with open_bench() as bench:
-        text = '#, fuzzy\nmsgid "CAT"\nmsgstr "x"\n\nmsgid "the dog"\nmsgstr ""\n\nmsgid "{name}"\nmsgstr ""\n'
+        text = '#, fuzzy\nmsgid "CATS"\nmsgstr "x"\n\nmsgid "the dog"\nmsgstr ""\n\nmsgid "{name}"\nmsgstr ""\n'
         document = await bench.ended(await bench.add(text.encode(), filename="a.po"))
         assert (document.status, document.num_left) == ("done", 1)
         written = text.replace('"the dog"\nmsgstr ""', '"the dog"\nmsgstr "THE DOG"')

@@ -63,7 +63,7 @@ DIALECTS = {
     "a block of HTML": "«<details>\n<summary>»Click me«</summary>»\n\nHidden *text*.\n\n«</details>»\n",
     "breaks": "Line one\\\nline two   \nline three\n",
     "references": "Tom &«amp»; Sons &«copy»; 2024 for 5&«nbsp»;euros, it doesn&#39;t & more.\n",
-    "signs that are none": "a < b, [brackets], snake_case * 2*3 \\* \\[x\\] 1 \\< 2 __init «`x_y`» $HOME {«this»}\n",
+    "signs that are none": "big < little, [Big ones], snake_case * 2*3 \\* \\[x\\] 1 \\< 2 «`x_y`» $HOME {«this»}\n",
     "nested emphasis": "***this*** first, **bold *it***, *it **bold***, ==marked== ~~gone~~ _under_\n",
     "an address": "See «https://x.y/a_(b)_c» and *«https://x.y/_z»*.\n",
     "links without a text": "See [](«docs.md») and [«`a.b`»][] there.\n\n[«`a.b`]: c»\n",

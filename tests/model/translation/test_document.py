@@ -127,6 +127,7 @@ def test_a_text_whose_elements_outnumber_the_words_of_its_translation_stays_with
     plan.settle([answer("many"), answer("sick")])
     translation = plan.complete({item.key: letter_by_letter(item) for item in plan.attended})
     assert translation.text == "<p><b>so</b> <i>many</i> {x}</p><p>SICK</p>"
+    assert (translation.num_untranslated, translation.num_sentences) == (1, 2)
     assert translation.integrity is not None
     assert [use.source == use.target for use in translation.integrity] == [True]
     assert {translation.text[slice(*link.target)] for link in translation.alignment or ()} == set("SICK")
