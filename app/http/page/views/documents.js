@@ -9,7 +9,7 @@ import { DocumentEntry } from "./document-entry.js";
 
 /** Endings of supported files. */
 const ENDINGS = [
-  ...["txt", "md", "markdown", "mdx", "html", "xhtml", "srt", "vtt", "csv", "tsv", "docx", "dotx", "odt", "ott", "pptx", "epub"],
+  ...["txt", "md", "markdown", "mdx", "rst", "html", "xhtml", "srt", "vtt", "csv", "tsv", "docx", "dotx", "odt", "ott", "pptx", "epub"],
   ...["po", "pot", "xliff", "xlf", "json", "arb", "yaml", "yml", "properties", "strings", "stringsdict", "xcstrings"],
   ...["ts", "xml", "resx", "php"],
 ];
