@@ -37,6 +37,7 @@ from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
 
 _APOSTROPHE = re.compile("['\u2019]")
+_WORD = re.compile(r"[\w-]+")
 _FEW_WORDS = 4
 _APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
@@ -289,7 +290,20 @@ def _hyphenated(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> l
     return [(start, end, sign) for (start, end), sign in reversed(dashes_of_source(sentence.text, text))]
 
 
-_PASSES = (_without_afternoons, _punctuated, _hyphenated)
+def _with_capital_x(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
+    """The changes of words that differ from one of the sentence in X and x only: models rarely see the capital."""
+    if "X" not in sentence.text or sentence.in_capitals:
+        return []
+    words = {word.replace("x", "X"): word for word in _WORD.findall(sentence.text) if "X" in word}
+    changes = [
+        (*match.span(), word)
+        for match in _WORD.finditer(text)
+        if (word := words.get(match[0].replace("x", "X"), match[0])) != match[0] and not overlaps(match.span(), spans)
+    ]
+    return changes[::-1]
+
+
+_PASSES = (_without_afternoons, _punctuated, _hyphenated, _with_capital_x)
 
 
 def _with_escapes(translation: TargetSentence, sentence: SourceSentence, num_given: int) -> TargetSentence:

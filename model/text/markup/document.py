@@ -38,7 +38,11 @@ class MarkedUp:
                 raise
             self._syntax = "loose"
             self._source_items = items_of(source, "loose", rules)
-        self._items = prepare_items(self._source_items, is_html=format == "html")
+        self._items = prepare_items(
+            self._source_items,
+            is_html=format == "html",
+            has_capital_nouns=rules.language.partition("-")[0] in ("de", ""),
+        )
         self._parts = list(runs(self._items))
         texts: list[MarkedText] = []
         self._part_texts: list[int] = []  # by part: the text of a run

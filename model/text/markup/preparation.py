@@ -31,7 +31,7 @@ _MIN_LONG = 50
 """The fewest characters of a line over which a sentence clearly runs: those of greetings and addresses are shorter."""
 
 
-def prepare_items(items: Sequence[Item], *, is_html: bool) -> list[Item]:
+def prepare_items(items: Sequence[Item], *, is_html: bool, has_capital_nouns: bool = True) -> list[Item]:
     """The items, with whitespace around line breaks and images merged into these, and elements without letters as one.
 
     Whitespace on both sides of an image would otherwise be two spaces in the text, and a translation keeps only one.
@@ -40,12 +40,13 @@ def prepare_items(items: Sequence[Item], *, is_html: bool) -> list[Item]:
         items: The items of a document.
         is_html: Whether adjacent links are separate texts, as in a menu, and empty elements are points. In XML empty
             elements are content.
+        has_capital_nouns: Whether a capital may be the beginning of a noun, as in German, so that it begins no line.
     """
     preparation = _Preparation(items, is_html)
     for number, item in enumerate(items):
         for part in _parts_of(item, is_html) if item.role is Role.TEXT else (item,):
             preparation.add(number, part)
-    return _divided(preparation.result)
+    return _divided(preparation.result, has_capital_nouns)
 
 
 class _Preparation:
@@ -224,11 +225,11 @@ def _join_break(result: list[Item], item: Item) -> Item:
     return item
 
 
-def _divided(items: list[Item]) -> list[Item]:
+def _divided(items: list[Item], has_capital_nouns: bool) -> list[Item]:
     """The items with each line break as the end of a line, unless a sentence clearly runs over it.
 
     It does if the line is not short and has no sign at its end, and the next one begins with a small letter, or with
-    any letter if the line is long: German nouns have capitals. Few lines are joined, so that the positions of line
+    any letter if the line is long and nouns have capitals. Few lines are joined, so that the positions of line
     breaks in a translation are found in linear time.
     """
     next_character = ""
@@ -246,7 +247,7 @@ def _divided(items: list[Item]) -> list[Item]:
             if begins[index].islower():
                 is_wrapped = length >= _MIN_WRAPPED or num_joined > 0
             else:
-                is_wrapped = length >= _MIN_LONG and begins[index].isalpha()
+                is_wrapped = has_capital_nouns and length >= _MIN_LONG and begins[index].isalpha()
             runs_over = item.text == " " and is_wrapped and last_character.isalnum() and num_joined < _MAX_JOINED_LINES
             num_joined = num_joined + 1 if runs_over else 0
             if not runs_over:

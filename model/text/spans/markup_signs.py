@@ -6,7 +6,7 @@ from model.text.spans.kind import LINE_BREAKS, LINE_END, LINE_START, SPACE, Kind
 
 _NOT_QUOTE = rf"[^\"<{LINE_BREAKS}]{{0,2000}}"
 _VALUE = (
-    rf"\\\"{_NOT_QUOTE}\\\"|\\\\'[^'<{LINE_BREAKS}]{{0,2000}}\\\\'|\"\"{_NOT_QUOTE}\"\"|\"{_NOT_QUOTE}\"|'[^'<{LINE_BREAKS}]{{0,2000}}'"
+    rf"\\\"{_NOT_QUOTE}\\\"|\\'[^'<{LINE_BREAKS}]{{0,2000}}\\'|\"\"{_NOT_QUOTE}\"\"|\"{_NOT_QUOTE}\"|'[^'<{LINE_BREAKS}]{{0,2000}}'"
     r"|[^\s\"'<>=`\\]+"
 )
 # Commands with a text: all others are spans with their arguments.
