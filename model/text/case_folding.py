@@ -17,6 +17,7 @@ from model.text.symbols import Span
 _NOUNS_IN_CAPITALS = {"de", "lb"}
 """Languages in which a capital may begin any noun, so that only a whole sentence shows where one begins."""
 
+_WORD = re.compile(r"[\w-]+")
 _SENTENCE_END = re.compile(r"[.!?…:][\W_]*$")
 _MAX_END = 20
 """Number of characters at the end of a text among which its final punctuation is searched."""
@@ -107,3 +108,15 @@ def _lower(character: str) -> str:
     """The lower-case form if it is a single character, else the character itself, so that spans stay valid."""
     lower = character.lower()
     return lower if len(lower) == 1 else character
+
+
+def capitals_of_source(source: str, translation: str) -> list[tuple[Span, str]]:
+    """The words of a translation that differ from one of its source in X and x only, and the word of the source.
+
+    Args:
+        source: A sentence.
+        translation: Its translation by a model that has rarely seen an X.
+    """
+    words = {word.replace("x", "X"): word for word in _WORD.findall(source) if "X" in word}
+    counterparts = ((match.span(), words.get(match[0].replace("x", "X"))) for match in _WORD.finditer(translation))
+    return [(span, word) for span, word in counterparts if word is not None and word != translation[slice(*span)]]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.languages import plain_code
 from model.text.accelerators import place_of_accelerator
-from model.text.case_folding import in_capitals, index_to_capitalise, spans_in_capitals
+from model.text.case_folding import capitals_of_source, in_capitals, index_to_capitalise, spans_in_capitals
 from model.text.glossary import spans_of_terms
 from model.text.layout import dashes_of_source, has_hyphens
 from model.text.numbers import afternoons
@@ -37,7 +37,6 @@ from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
 
 _APOSTROPHE = re.compile("['\u2019]")
-_WORD = re.compile(r"[\w-]+")
 _FEW_WORDS = 4
 _APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
@@ -294,13 +293,8 @@ def _with_capital_x(sentence: SourceSentence, text: str, spans: Sequence[Span]) 
     """The changes of words that differ from one of the sentence in X and x only: models rarely see the capital."""
     if "X" not in sentence.text or sentence.in_capitals:
         return []
-    words = {word.replace("x", "X"): word for word in _WORD.findall(sentence.text) if "X" in word}
-    changes = [
-        (*match.span(), word)
-        for match in _WORD.finditer(text)
-        if (word := words.get(match[0].replace("x", "X"), match[0])) != match[0] and not overlaps(match.span(), spans)
-    ]
-    return changes[::-1]
+    words = capitals_of_source(sentence.text, text)
+    return [(*span, word) for span, word in reversed(words) if not overlaps(span, spans)]
 
 
 _PASSES = (_without_afternoons, _punctuated, _hyphenated, _with_capital_x)

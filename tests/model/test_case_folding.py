@@ -9,6 +9,7 @@ from model import TranslationOptions, Translator
 from model.artifacts.bundle import load_bundle
 from model.text.case_folding import (
     begins_sentence,
+    capitals_of_source,
     in_capitals,
     in_lower_case,
     index_to_capitalise,
@@ -133,3 +134,11 @@ def test_attention_shows_the_lower_case_tokens(translator: Translator) -> None:
     assert (
         arguments.target_tokens == translator.attention("red cat.", target="de", target_text="Rot katze.").target_tokens
     )
+
+
+def test_a_capital_x_comes_back_in_words_of_the_source() -> None:
+    source, translation = "Take size XL, XXL or GX-55b, not the box.", "Nimm xL, xxL oder Gx-55b, nicht die box XL."
+    changes = capitals_of_source(source, translation)
+    assert [(translation[slice(*span)], word) for span, word in changes] == [
+        *[("xL", "XL"), ("xxL", "XXL"), ("Gx-55b", "GX-55b")],
+    ]

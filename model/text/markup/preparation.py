@@ -25,6 +25,9 @@ _BETWEEN_UNITS = re.compile(r" ?[-+/\\>→›·×–] ?|")
 _FORMULA = re.compile(r"(?<!\w)(?:\w|[A-Za-z]{0,2}[A-Z0-9][A-Za-z]?|[cdkmnµ]m)\Z")
 _FORMULA_REACH = 8
 _NOTE = re.compile(r"\[\w{1,2}\]")
+_NOTES = ("sup", "fn", "footnote")
+"""Elements in which a single letter is the reference of a note."""
+
 _MAX_JOINED_LINES = 8
 _MIN_WRAPPED = 17
 _MIN_LONG = 50
@@ -94,7 +97,9 @@ class _Preparation:
         if item.role is Role.OPENING:
             self._open.append(len(self.result))
         elif item.role is Role.TEXT:
-            if _has_letters(item.text) and not _NOTE.fullmatch(item.text):
+            before = self.result[-1] if self.result else None
+            is_letter = len(item.text) == 1 and before is not None and before.name in _NOTES
+            if _has_letters(item.text) and not is_letter and not _NOTE.fullmatch(item.text):
                 self._open.clear()
         elif item.role not in (Role.POINT, Role.CONTENT):
             self._open.clear()
