@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from model.text.spans.kind import AFTER_SPACE, LINE_BREAKS, SPACE, Kind
+from model.text.spans.kind import AFTER_SPACE, LINE_BREAKS, LINE_START, SPACE, Kind
 from model.text.symbols import Span
 
 _LINE = re.compile(rf"[^{LINE_BREAKS}]+")
@@ -119,6 +119,11 @@ KINDS = (
         ('{"', '{ "'),
         ('{"name": "red house"}', '{"a": {"b": 1}}'),
         ('{"quoted"}',)),
+    Kind("list of JSON",
+        rf"\[{SPACE}?\"[^\"{LINE_BREAKS}]{{0,200}}\"(?:, ?\"[^\"{LINE_BREAKS}]{{0,200}}\"){{0,100}}{SPACE}?\]",
+        ('["', '[ "'),
+        ('["red house", "blue car"]',),
+        ('[a "quoted" word]', '["quoted" word]')),
     Kind("statement of SQL",
         rf"\b(?:SELECT{SPACE}[^;{LINE_BREAKS}]{{1,300}}{SPACE}FROM|INSERT{SPACE}INTO|DELETE{SPACE}FROM|(?:CREATE|ALTER|DROP){SPACE}TABLE|UPDATE{SPACE}\w+{SPACE}SET){SPACE}"
         rf"[^;{LINE_BREAKS}]{{0,1000}}[^\s;]",
@@ -194,18 +199,25 @@ KINDS = (
         re.compile(r"\((?<=[0-9a-z]\()[0-9A-Za-z]"),
         ("paragraph ⟦521(a)(2)(B)⟧ of", "⟦401(k)(2)(A)(ii)⟧", "Rule ⟦12(b)(6)⟧ and"),
         ("f(x)", "5(five)", "10 (a)", "see(1)")),
+    Kind("number of a heading",
+        rf"{LINE_START}\d{{1,3}}(?:\.\d{{1,3}}){{1,5}}\.?(?={SPACE}+[A-ZÄÖÜ])",
+        re.compile(r"\d\.\d"),
+        ("⟦1.2⟧ The house", "⟦2.10.3⟧ New features"),
+        ("1.2 million", "See 1.2 The house"),
+        role="edge"),
     Kind("number with hyphens",
         r"(?<![\w.,-])\d{1,5}(?:-\d{1,7}){3,6}(?:-[\dXx])?(?![\w-])",
         re.compile(r"-(?<=[0-9]-)[0-9]"),
         ("ISBN ⟦978-3-16-148410-0⟧",),
         ("10-12 Uhr", "2024-05-01", "1-2-3")),
     Kind("pattern of dates and times",
-        rf"(?<![\w/.:-]){_DATE_TOKEN}(?:(?:[-/.:]|\.? (?=[A-Za-z]{{2}})|, (?=[A-Za-z]{{2}})|'T'|T(?=HH)){_DATE_TOKEN})"
+        rf"(?<![\w/.:-]){_DATE_TOKEN}(?:(?:[-/.:]|\.? (?=[A-Za-z]{{2}})|, (?=[A-Za-z]{{2}}|d[ .])|'T'|T(?=HH)){_DATE_TOKEN})"
         r"{1,7}(?:(?<=mm|ss) [aA])?(?![\w/])"
         r"|(?<![\w/.:-])(?:(?:[dj][-/.][mn][-/.][Yy]|[Yy][-/.][mn][-/.][dj]|[mn]/[dj]/[Yy])"
         r"(?: [HGhg]:i(?::s)?)?|[HGhg]:i(?::s)?)(?![\w/])",
         re.compile("[-/.:](?<=[yYJMdDTHhmsnjGg].)[yYJMdDTHhmsnij]|yyyy|YYYY|MMM"),
         ("Use the format ⟦YYYY-MM-DD⟧.", "dd/mm/yyyy", "HH:mm", "DD.MM.YYYY", "d MMM yyyy", "yyyy-MM-dd'T'HH:mm:ss",
+         "EEEE, d MMMM yyyy",
          "Y-m-d", "H:i:s", "TT.MM.JJJJ"),
         ("5 mm a day", "20 mm", "km/h", "m/s", "s/he", "z.B.", "and/or"),
         trim=_date_pattern, used_by="Moment, Java, .NET, Unicode, PHP, forms for readers"),

@@ -62,6 +62,11 @@ KINDS = (
         (r"\"", r"\u00e4", r"\N[1]", r"a ⟦\"⟧word⟦\"⟧ b"),
         (r"either\or, a \ b",),
         used_by="C, JavaScript, Java properties, Android, RPG Maker"),
+    Kind("reference of a note",
+        r"(?<=[^\W\d_]{3})(?:[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]{1,3}|\[\d{1,3}\](?!\w))",
+        re.compile(r"[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]|(?<=\w)\[\d"),
+        ("house⟦¹⟧ is old⟦²⟧", "Wert⟦[1]⟧ ist"),
+        ("m²", "km²", "x[1]", "[1]")),
     Kind("rule or leader",
         r"\|{4,}|-{3,}(?!>)|={3,}(?!>)|_{3,}|\.{4,}(?=[ \u00a0]*\S)|\u2026{2,}(?=[ \u00a0]*\S)|\u00b7{3,}"
         r"|(?:\. ){3,}\.|~{4,}|\*{4,}|\+{4,}|[\u2500-\u257f]{2,}|\u2014{2,}|\u2013{3,}",
