@@ -138,18 +138,16 @@ class Translator(TokenTranslator):
         """
         pair = self.resolve_pair(source, target)
         text_options = [options] * len(texts) if isinstance(options, TranslationOptions) else options
-        plans = [
-            self.prepare(
-                text,
-                *pair,
+        if return_alignment or return_confidence:
+            text_options = [
                 replace(
                     text_option,
                     return_alignment=text_option.return_alignment or return_alignment,
                     return_confidence=text_option.return_confidence or return_confidence,
-                ),
-            )
-            for text, text_option in zip(texts, text_options, strict=True)
-        ]
+                )
+                for text_option in text_options
+            ]
+        plans = [self.prepare(text, *pair, text_option) for text, text_option in zip(texts, text_options, strict=True)]
         self.decode(plans, progress)
         return self._complete(plans)
 
@@ -287,11 +285,12 @@ class Translator(TokenTranslator):
 
     def _complete(self, plans: Sequence[Plan]) -> list[Translation]:
         """The translations of decoded texts, with the alignments and confidences that their options request."""
-        rows = iter(self.align([sentence for plan in plans for sentence in plan.attended]))
+        attended = [plan.attended for plan in plans]
+        rows = iter(self.align([sentence for sentences in attended for sentence in sentences]))
         return [
             plan.complete(
-                {sentence.key: next(rows) for sentence in plan.attended},
+                {sentence.key: next(rows) for sentence in sentences},
                 self.confidence(plan) if plan.options.return_confidence else None,
             )
-            for plan in plans
+            for plan, sentences in zip(plans, attended, strict=True)
         ]

@@ -79,6 +79,8 @@ def _longest_run(text: str) -> int:
 
 def _has_loop(text: str) -> bool:
     words = _WORD.findall(text.lower()) or text.split()
+    if len(words) - len(set(words)) < LOOP_REPEATS - 1:
+        return False  # most texts
     for size in range(1, _LONGEST_SEQUENCE + 1):
         num_equal = 0
         for index in range(size, len(words)):

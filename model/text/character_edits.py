@@ -36,8 +36,7 @@ class Edit(NamedTuple):
     text: str
 
 
-_TRIGGERS = ("\\", "''", "&", "`")
-_GENDER_TRIGGERS = ("*", "_", "/", "(", ":", "Innen", "\u00b7", "\u2022", "\u2027")
+_GENDER_SIGN = re.compile("[*_/(:\u00b7\u2022\u2027]")
 _RARE = re.compile(
     "[\u00ad\u00b4\u017f\u02b9\u02bc\u0132\u0133\u0300-\u036f\u2018\u201b\u200b\u2032\u2060\ufb00-\ufb06\ufeff"
     "\uff07-\uff5a\U0001d400-\U0001d7ff]"
@@ -88,10 +87,11 @@ def find_edits(text: str, language: str) -> list[Edit]:
     """
     candidates: list[Edit] = []
     # Most texts have none of these, which takes a microsecond to see.
-    if any(trigger in text for trigger in _TRIGGERS) or (not text.isascii() and _RARE.search(text)):
+    has_escapes = "\\" in text or "''" in text or "&" in text or "`" in text
+    if has_escapes or (not text.isascii() and _RARE.search(text)):
         candidates += [Edit(*match.span(), "'") for match in _APOSTROPHE.finditer(text)]
         candidates += _letters(text)
-    if language == "de" and any(trigger in text for trigger in _GENDER_TRIGGERS):
+    if language == "de" and ("Innen" in text or _GENDER_SIGN.search(text)):
         candidates += _gender_forms(text)
     edits: list[Edit] = []
     for edit in sorted(candidates):

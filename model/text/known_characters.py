@@ -24,6 +24,8 @@ class KnownCharacters:
 
     def __contains__(self, character: str) -> bool:
         """Whether the vocabulary has a character, or its normalised form, in upper or lower case."""
+        if character in self._characters:
+            return True
         if SURROGATE.match(character) or character == WORD_START:  # a text's own U+2581 would come back as a space
             return False
         # The capital of the dotless i is I, whose small letter is another i; that of ß is SS, but ẞ is a form of it.

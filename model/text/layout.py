@@ -26,6 +26,7 @@ _BRACKETS = {"(": ")", "[": "]"}
 _OPENING = {")": "(", "]": "["}
 _HYPHENS_BETWEEN_SPACES = re.compile(r"(?<=\s)(?:-{1,2}|[\u2013\u2014])(?=\s)")
 _ENDING_SIGNS = ".!?…"
+_OTHER_SPACE = re.compile(rf"[^\S {LINE_BREAKS}]")
 _UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
 
 
@@ -166,6 +167,6 @@ def _after_space(text: str, start: int, end: int) -> int:
 
 def unusual_spaces(sentence: str) -> list[Span]:
     """Whitespace inside a sentence that is not one plain space."""
-    if sentence.isascii() and "  " not in sentence and sentence.isprintable():
+    if "  " not in sentence and not _OTHER_SPACE.search(sentence):
         return []
     return [match.span() for match in _UNUSUAL_SPACES.finditer(sentence)]

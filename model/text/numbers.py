@@ -10,6 +10,7 @@ from model.text.symbols import Span, overlaps
 
 # A word with a digit. Separators are between digits: 1,984 and 3.5 and 10:30, and thousands with a no-break space.
 _NUMBER = re.compile(r"(?<!\w)[^\W\d]*+\d(?:\w|\(\w{1,3}\)|[.,:'\u2019\u00a0\u202f](?=\d))*+")
+_DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
 _LETTER = re.compile(r"[^\W\d_]")
 _DATE_OR_TIME = re.compile(r"\d{1,4}([.:])\d{1,2}(?:\1\d{1,4})?")
@@ -40,7 +41,7 @@ def find_numbers(text: str, kept: Sequence[Span] = ()) -> list[Span]:
         kept: Spans in order, in which no number is searched.
     """
     # Most texts have none; the search for a digit takes half the time.
-    if not _DIGITS.search(text):
+    if not _DIGIT.search(text):
         return []
     spans = [match.span() for match in _NUMBER.finditer(text)]
     return [span for span in spans if not overlaps(span, kept)] if kept else spans

@@ -112,6 +112,7 @@ class VersoTokenizer:
         self._target = self._processor if target_proto is None else _load(target_proto)
         self._marker_ids = _markers(self._processor)
         self._symbol_ids = _symbols(self._processor)
+        self._symbol_names = {token_id: name for name, token_id in self._symbol_ids.items()}
 
     @classmethod
     def load(cls, path: Path) -> VersoTokenizer:
@@ -309,9 +310,8 @@ class VersoTokenizer:
         Args:
             ids: Target tokens.
         """
-        symbols = {token_id: name for name, token_id in self._symbol_ids.items()}
         parts: list[Symbol | TargetText] = []
-        for name, run in groupby(ids, symbols.get):
+        for name, run in groupby(ids, self._symbol_names.get):
             tokens = list(run)
             if name is not None:
                 parts += [Symbol(name)] * len(tokens)

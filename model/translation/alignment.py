@@ -44,12 +44,13 @@ def sentence_links(
         target_start: Index of its translation's first character in the translated text.
     """
     visible = [column for column, (start, end) in enumerate(source_spans) if end > start]
-    for row, (start, end) in zip(rows, target_spans, strict=True):
-        if end == start or not visible:
-            continue
-        weight, index = row[visible].max(dim=0)
-        source = shifted(source_spans[visible[int(index)]], source_start)
-        yield AlignmentLink(source, shifted((start, end), target_start), round(float(weight), 4))
+    if not visible:
+        return
+    weights, columns = rows[:, visible].max(dim=1)
+    for weight, index, (start, end) in zip(weights.tolist(), columns.tolist(), target_spans, strict=True):
+        if start < end:
+            source = shifted(source_spans[visible[index]], source_start)
+            yield AlignmentLink(source, shifted((start, end), target_start), round(weight, 4))
 
 
 def nearest_links(
@@ -95,16 +96,16 @@ def counterpart(
     if not any(inside):
         return None
     stretches: list[tuple[float, Span]] = []
-    for row, (start, end) in zip(rows[:, visible], target_spans, strict=True):
-        weight, index = row.max(dim=0)
-        if not inside[int(index)] or not _has_word(target[start:end]):
+    weights, columns = rows[:, visible].max(dim=1)
+    for weight, index, (start, end) in zip(weights.tolist(), columns.tolist(), target_spans, strict=True):
+        if not inside[index] or not _has_word(target[start:end]):
             continue
         start, end = _whole_words(target, start, end)
         if stretches and start <= stretches[-1][1][1] + 1:
             sum_weights, (first, last) = stretches[-1]
-            stretches[-1] = sum_weights + float(weight), (first, max(last, end))
+            stretches[-1] = sum_weights + weight, (first, max(last, end))
         else:
-            stretches.append((float(weight), (start, end)))
+            stretches.append((weight, (start, end)))
     return max(stretches)[1] if stretches else None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from torch import Tensor
 
@@ -71,7 +70,7 @@ class _WrittenSentence:
 
     Args:
         sentence: The sentence.
-        source_spans: The characters of the sentence that each source token covers.
+        source_spans: The characters of the sentence that each source token covers, if there are rows.
         target: The translation.
         target_start: Index of its first character in the translated text.
         rows: Attention weights, if there are any.
@@ -123,16 +122,22 @@ class TextWriter:
         sentences: Its sentences as they were decoded.
         first: Index of the first of them in the plan.
         reader: Encoded them.
+        writer: Writes their translations.
     """
 
     def __init__(
-        self, text: SourceText, sentences: Sequence[SourceSentence], first: int, reader: SentenceReader
+        self,
+        text: SourceText,
+        sentences: Sequence[SourceSentence],
+        first: int,
+        reader: SentenceReader,
+        writer: SentenceWriter,
     ) -> None:
         self._text = text
         self._sentences = sentences
         self._indices = range(first, first + len(sentences))
         self._reader = reader
-        self._writer = SentenceWriter(reader.tokenizer)
+        self._writer = writer
 
     def write(
         self,
@@ -185,14 +190,11 @@ class TextWriter:
         """
         return [
             gain
-            for index, sentence, source_spans in zip(self._indices, self._sentences, self._source_spans, strict=True)
-            for gain in word_gains(evidence[index], sentence.text, source_spans, sentence.start)
+            for index, sentence in zip(self._indices, self._sentences, strict=True)
+            for gain in word_gains(
+                evidence[index], sentence.text, self._reader.source_offsets(sentence), sentence.start
+            )
         ]
-
-    @cached_property
-    def _source_spans(self) -> list[list[Span]]:
-        """For each sentence, the characters that each of its tokens covers."""
-        return list(map(self._reader.source_offsets, self._sentences))
 
     def _join(self, translations: Sequence[str]) -> str:
         return join_text(self._text.text, self._sentences, translations)
@@ -202,9 +204,9 @@ class TextWriter:
     ) -> list[_WrittenSentence]:
         written: list[_WrittenSentence] = []
         position = source_end = 0
-        each = zip(self._sentences, self._source_spans, answers, rows, strict=True)
-        for sentence, source_spans, token_ids, weights in each:
+        for sentence, token_ids, weights in zip(self._sentences, answers, rows, strict=True):
             position += sentence.start - source_end
+            source_spans = [] if weights is None else self._reader.source_offsets(sentence)
             target, uses = self._writer.write_with_terms(sentence, token_ids, weights, source_spans)
             written.append(_WrittenSentence(sentence, source_spans, target, position, weights, uses))
             position += len(target.text)

@@ -22,7 +22,6 @@ from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
 from model.translation.search_trace import written_search
 from model.translation.verification import SOUND, Verifier
-from model.translation.writing import SentenceWriter
 
 if TYPE_CHECKING:
     from model.translation.document import DocumentWriter
@@ -64,7 +63,7 @@ class Plan:
         self.num_sentences = len(self.sentences)
         self.forced_ids = reader.tokenizer.forced_ids(self.target)
         self._reader = reader
-        self._writer = SentenceWriter(reader.tokenizer)
+        self._writer = verifier.writer
         self._verifier = verifier
         self._texts = texts
         self._text_numbers = [number for number, source_text in enumerate(texts) for _ in source_text.sentences]
@@ -287,7 +286,7 @@ class Plan:
     def _text_writers(self) -> list[TextWriter]:
         edges = accumulate((len(source_text.sentences) for source_text in self._texts), initial=0)
         return [
-            TextWriter(source_text, self.sentences[first:end], first, self._reader)
+            TextWriter(source_text, self.sentences[first:end], first, self._reader, self._writer)
             for source_text, (first, end) in zip(self._texts, pairwise(edges), strict=True)
         ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from model.languages import plain_code
@@ -28,7 +28,7 @@ from model.text.character_edits import (
 )
 from model.text.glossary import find_terms, is_inflected
 from model.text.layout import single_bars, unusual_spaces
-from model.text.placeholders import TargetPrefix, blank_spans, cut_spans, mask_spans, without_spans
+from model.text.placeholders import TargetPrefix, TargetSentence, blank_spans, cut_spans, mask_spans, without_spans
 from model.text.protection import Protect, merge_spans, spans_with_roles, unknown_spans
 from model.text.punctuation import QUOTES, quotes_to_read
 from model.text.segmentation import Segment
@@ -89,6 +89,10 @@ class SourceSentence(Segment):
         edits: The characters that the model reads in another form.
         apostrophe: How its text escapes apostrophes; empty if it does not.
         is_kept: Whether it stays in its language (:meth:`SentenceReader.kept`).
+
+    Attributes:
+        texts: Translations that were written without offsets, by their tokens: each is verified before it is used.
+        targets: Those with offsets that were written without attention weights.
     """
 
     text: str
@@ -109,6 +113,8 @@ class SourceSentence(Segment):
     apostrophe: str = ""
     is_kept: bool = False
     fixed_terms: tuple[SourceTerm, ...] = ()
+    texts: dict[tuple[int, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    targets: dict[tuple[int, ...], TargetSentence] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def prefix_ids(self) -> tuple[int, ...]:
@@ -182,9 +188,9 @@ class SentenceReader:
         if edits:
             text = with_stand_ins(text, edits_outside(edits, list(roles)))
         characters = self.tokenizer.known_characters
-        if (protect == "none" and not self.capabilities.placeholders) or characters.includes(text):
-            return roles
         spans = list(roles)
+        if (protect == "none" and not self.capabilities.placeholders) or characters.includes(blank_spans(text, spans)):
+            return roles
         # The model does not read bars between cells.
         bars = [] if protect == "none" else single_bars(mask_spans(text, spans))
         if protect != "none":

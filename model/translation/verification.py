@@ -68,11 +68,14 @@ class Verifier:
             in a further decoding.
         writer: Writes its translations.
         retry_loops: Whether repetition loops and empty translations are found.
+
+    Attributes:
+        writer: The writer.
     """
 
     def __init__(self, reader: SentenceReader, writer: SentenceWriter, *, retry_loops: bool) -> None:
         self._tokenizer = reader.tokenizer
-        self._writer = writer
+        self.writer = writer
         self._has_placeholders = reader.capabilities.placeholders > 0
         self._retry_loops = retry_loops
 
@@ -95,13 +98,14 @@ class Verifier:
             return SOUND
         spans: Sequence[Span] = ()
         if sentence.protected:
-            target = self._writer.write_with_offsets(sentence, token_ids, None, [])
+            target = self.writer.write_with_offsets(sentence, token_ids, None, [])
             text, spans = target.text, sorted(target.spans)
         else:
-            text = self._writer.write(sentence, token_ids)
+            text = self.writer.write(sentence, token_ids)
         kept = sentence.kept
         numbers: Sequence[Span] = ()
-        if source_numbers := find_numbers(sentence.text, merge_spans(kept, [term.span for term in sentence.terms])):
+        read = merge_spans(kept, [term.span for term in sentence.terms]) if sentence.terms else kept
+        if source_numbers := find_numbers(sentence.text, read):
             language = plain_code(sentence.pair[0])
             numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans), language)
         signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)

@@ -76,6 +76,9 @@ class SentenceWriter:
         is_plain = not (sentence.protected or sentence.spaces or sentence.prefix or sentence.apostrophe)
         if not is_plain or sentence.accelerator:
             return self.write_with_offsets(sentence, token_ids, None, []).text
+        key = tuple(token_ids)
+        if key in sentence.texts:
+            return sentence.texts[key]
         answer = self.tokenizer.decode(token_ids)
         if sentence.in_capitals:
             answer = in_capitals(answer)
@@ -85,6 +88,7 @@ class SentenceWriter:
         for changes in _PASSES:
             for start, end, new in changes(sentence, answer, ()):
                 answer = answer[:start] + new + answer[end:]
+        sentence.texts[key] = answer
         return answer
 
     def write_with_terms(
@@ -123,6 +127,9 @@ class SentenceWriter:
             rows: Attention weights, (target tokens, source tokens), if :meth:`needs_attention`.
             source_spans: The characters of the sentence that each source token covers, if there are rows.
         """
+        key = tuple(token_ids)
+        if rows is None and key in sentence.targets:
+            return sentence.targets[key]
         parts = self._with_missing(sentence, token_ids, rows, source_spans)
         translation = _restored(parts, sentence, len(sentence.protected))
         if sentence.begins_sentence and not sentence.prefix:
@@ -136,7 +143,10 @@ class SentenceWriter:
                     translation = translation.with_replaced(start, end, new)
         if sentence.apostrophe:
             translation = _with_escapes(translation, sentence, num_given)
-        return _with_accelerator(translation, sentence)
+        translation = _with_accelerator(translation, sentence)
+        if rows is None:
+            sentence.targets[key] = translation
+        return translation
 
     def write_beginning(self, sentence: SourceSentence, token_ids: Sequence[int]) -> str:
         """The text of the first tokens of a translation, to be compared with that of one more token.

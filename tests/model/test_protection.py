@@ -20,7 +20,7 @@ from model.text.protection import (
     is_code,
     unknown_spans,
 )
-from model.text.spans import KINDS, LINE_BREAKS, Kind
+from model.text.spans import KINDS, LINE_BREAKS, Kind, possible_kinds
 from model.text.symbols import Span
 from scripts.protected_kinds import PAGE, page
 
@@ -47,7 +47,7 @@ def without_marks(example: str) -> tuple[str, list[str]]:
 def test_a_kind_has_the_spans_of_its_examples(kind: Kind, example: str) -> None:
     text, spans = without_marks(example)
     assert found(text) == spans
-    assert kind.may_occur(text)
+    assert kind in possible_kinds(text)
     own = [text[slice(*span)] for span in kind.find(text)]
     assert set(own) & set(spans), "another kind has these spans"
 
@@ -56,7 +56,7 @@ def test_a_kind_has_the_spans_of_its_examples(kind: Kind, example: str) -> None:
 def test_a_kind_has_examples_and_leaves_what_looks_like_one(kind: Kind) -> None:
     assert kind.examples and kind.others
     for text in kind.others:
-        assert not kind.may_occur(text) or not list(kind.find(text)), text
+        assert kind not in possible_kinds(text) or not list(kind.find(text)), text
 
 
 def test_names_of_kinds_are_unique() -> None:

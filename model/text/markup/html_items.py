@@ -94,7 +94,8 @@ class _Reader:
             else:
                 if piece.token is not None and piece.token.type not in _TEXTS:
                     is_in_field = name == "textarea"
-                items += (item._replace(keeps_space=is_in_field) for item in self._items_of(piece))
+                read = self._items_of(piece)
+                items += (item._replace(keeps_space=True) for item in read) if is_in_field else read
                 index += 1
         return items
 

@@ -136,7 +136,10 @@ def _overlapping(spans: Sequence[Span], starts: Sequence[int], span: Span) -> It
     """The first words that a span overlaps, with the number of common characters."""
     index = max(0, bisect_right(starts, span[0]) - 1)
     for word in range(index, min(len(spans), index + _MAX_WORDS_OF_LINK)):
-        common = min(span[1], spans[word][1]) - max(span[0], spans[word][0])
+        start, end = spans[word]
+        if start >= span[1]:
+            break
+        common = min(span[1], end) - max(span[0], start)
         if common > 0:
             yield word, common
 

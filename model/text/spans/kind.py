@@ -41,7 +41,8 @@ class Kind:
     Args:
         name: Its name in the documents.
         pattern: Matches its spans, and possibly more.
-        triggers: Strings; a text without any of them has no span of this kind. An expression where no string will do.
+        triggers: Strings; a text without any of them has no span of this kind. An expression where no string will do,
+            which begins with a few characters (:mod:`model.text.spans`) or with the text.
         examples: Texts with a span of this kind. It is marked as in ``Hello ⟦:name⟧``, or the text.
         others: Texts without a span of this kind.
         role: What its spans are to the sentence around them.
@@ -66,15 +67,6 @@ class Kind:
     def expression(self) -> re.Pattern[str]:
         """The compiled pattern; compiled when a text has a trigger."""
         return re.compile(self.pattern)
-
-    def may_occur(self, text: str) -> bool:
-        """Whether a text has one of the triggers."""
-        if isinstance(self.triggers, tuple):
-            for trigger in self.triggers:  # noqa: SIM110  (faster than any())
-                if trigger in text:
-                    return True
-            return False
-        return self.triggers.search(text) is not None
 
     def find(self, text: str) -> Iterator[Span]:
         """The spans of this kind in a text that has one of the triggers."""

@@ -145,7 +145,7 @@ KINDS = (
     Kind("arrow or icon",
         rf"[{_ICONS}]+|(?<={_NBSP})[\u00bb\u203a](?={SPACE}*{LINE_END})|{LINE_START}[\u00ab\u2039](?={_NBSP})"
         r"|(?<!\S)(?:<-{1,3}|-{1,3}>)(?!\S)",
-        re.compile(f"<-|->|[{_ICONS}]|{_NBSP}[\u00bb\u203a]|[\u00ab\u2039]{_NBSP}"),
+        re.compile(f"<-|->|[{_ICONS}]|[\u00bb\u203a](?<={_NBSP}.)|[\u00ab\u2039]{_NBSP}"),
         ("Save ⟦▾⟧", "⟦←⟧ Back", "⟦<-⟧ back", "⟦\uf015⟧ Home", "Read more ⟦»⟧", "⟦«⟧ Back"),
         ("a-b", "«Hello», she", "»Hallo«"),
         role="edge", used_by="buttons, icon fonts"),
