@@ -284,7 +284,7 @@ class _Template:
                     yield index, "no such tag", tag
             words = " ".join(self._units[number].words for number in self._numbers(index))
             answer = unescaped(_TAG.sub(" ", content))
-            numbers, written = find_numbers(words, find_spans(words)), find_numbers(answer)
+            numbers, written = (find_numbers(text, find_spans(text)) for text in (words, answer))
             for start, end in wrong_numbers(words, numbers, answer, written):
                 yield index, words[start:end], content
 
