@@ -35,6 +35,13 @@ COMMANDS = (
         for command in table.COMMANDS
     ),
     Command(
+        "check",
+        "app.commands.check",
+        table.USE,
+        "compare a translated document with its source: all but the words has to be the same",
+        "verso check letter.docx letter.de.docx",
+    ),
+    Command(
         "doctor",
         "app.commands.doctor",
         HERE,

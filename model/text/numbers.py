@@ -125,7 +125,7 @@ def _is_form_of(number: str, written: str, language: str) -> bool:
         return True
     groups, others = _DIGITS.findall(number), _DIGITS.findall(written)
     separators, changed = _DIGITS.sub("", number), _DIGITS.sub("", written)
-    if len(groups) == len(others):
+    if len(groups) == len(others) and len(separators) == len(changed):  # not so if underscores differ
         if language == "de" and (separators, changed) == (".", ",") and len(groups[1]) != 3:
             return False  # 24.12. is a date, as the decimal point is a comma
         pairs = set(zip(separators, changed, strict=True))

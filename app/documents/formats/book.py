@@ -78,21 +78,21 @@ class Book(DocumentFile):
     def __init__(self, data: bytes) -> None:
         super().__init__()
         self._data = data
-        self._archive = Archive(data)
-        self._archive.require("mimetype", b"application/epub+zip")
-        self._archive.require(_CONTAINER)
-        self._pages: dict[str, TextFile] = {}
+        self.archive = Archive(data)
+        self.archive.require("mimetype", b"application/epub+zip")
+        self.archive.require(_CONTAINER)
+        self.pages: dict[str, TextFile] = {}
         media_types = dict(self._manifest()) or {
-            name: _TYPES_BY_SUFFIX.get(posixpath.splitext(name.lower())[1], "") for name in self._archive.names
+            name: _TYPES_BY_SUFFIX.get(posixpath.splitext(name.lower())[1], "") for name in self.archive.names
         }
-        for name in self._archive.names:
+        for name in self.archive.names:
             if media_types.get(name) in _PAGE_TYPES:
-                page: TextFile = XhtmlPage(self._archive[name])
+                page: TextFile = XhtmlPage(self.archive[name])
             elif media_types.get(name) == _CONTENTS_TYPE:
-                page = ContentsPage(self._archive[name])
+                page = ContentsPage(self.archive[name])
             else:
                 continue
-            self._pages[name] = page
+            self.pages[name] = page
             self.include(page)  # before the next one is read: there may be too many paragraphs already
 
     def _manifest(self) -> Iterator[tuple[str, str]]:
@@ -106,14 +106,14 @@ class Book(DocumentFile):
 
     def _elements(self, name: str, element: str, budget: ElementBudget) -> Iterator[etree._Element]:
         """The elements of a name in a part of the archive, if that is XML."""
-        if name in self._archive:
+        if name in self.archive:
             try:
-                root = parsed(self._archive[name], budget).getroot()
+                root = parsed(self.archive[name], budget).getroot()
             except DocumentRefused:
                 return
             yield from root.iter(f"{{*}}{element}")
 
     def to_bytes(self, target: str) -> bytes:
         """The book with its translated pages."""
-        changed = {name: page.to_bytes(target) for name, page in self._pages.items() if page.is_changed}
-        return self._archive.with_parts(changed) if changed else self._data
+        changed = {name: page.to_bytes(target) for name, page in self.pages.items() if page.is_changed}
+        return self.archive.with_parts(changed) if changed else self._data

@@ -55,7 +55,7 @@ class CsvCells(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         directive = _DIRECTIVE.match(self.text)  # of Excel
-        self._separator = directive["separator"] if directive else self.separator or _separator(self.text[:_SAMPLE])
+        self.cell_separator = directive["separator"] if directive else self.separator or _separator(self.text[:_SAMPLE])
         rows = list(self._rows(directive.end() if directive else 0))
         columns = _columns_of_codes(rows)
         is_header = bool(rows) and _are_column_names(rows)
@@ -66,7 +66,7 @@ class CsvCells(TextFile):
 
     def _rows(self, start: int) -> Iterator[list[_Cell]]:
         """The cells of each row that are not empty."""
-        other = re.escape(self._separator)
+        other = re.escape(self.cell_separator)
         token = re.compile(rf"(?P<quoted>{_QUOTED})|(?P<plain>[^{other}\r\n]++)|(?P<separator>{other})|[\r\n]")
         row: list[_Cell] = []
         column, begins = 0, True
@@ -88,7 +88,7 @@ class CsvCells(TextFile):
             is_quoted = cell.is_quoted
             if _begin_of_formula(translation) not in ("", _begin_of_formula(cell.text)):
                 translation, is_quoted = f"'{translation}", True  # of a glossary; with this sign it is a text
-            signs = [self._separator, "\n", "\r", *([] if '"' in cell.text else ['"'])]
+            signs = [self.cell_separator, "\n", "\r", *([] if '"' in cell.text else ['"'])]
             if is_quoted or translation.startswith('"') or any(sign in translation for sign in signs):
                 translation = '"' + translation.replace('"', '""') + '"'
             self.replace(cell.start, cell.end, translation)

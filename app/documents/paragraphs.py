@@ -1,0 +1,122 @@
+"""The XML of two office documents, compared element by element; in a paragraph the order is free, as words move."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from lxml import etree
+
+from app.documents.formats.xml_parts import local_name
+from app.serving.detection import has_letters
+from model.text.protection import find_spans
+
+_PARAGRAPHS = frozenset({"p", "h"})
+_RUNS = frozenset({"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak"})
+"""What a translation divides otherwise, or what programs add when they save a document."""
+
+_TRANSLATED = frozenset({"title", "desc", "t"})
+_TRANSLATED_ATTRIBUTES = frozenset(
+    {"descr", "title", "alt", "label", "num-prefix", "num-suffix", "num-list-format", "string"}
+)
+_FORMATTED = ("{*}r", "{*}span")
+
+Found = tuple[str, str, str]
+"""Where, what is expected, and what is there."""
+
+
+def part_differences(before: etree._Element, after: etree._Element, place: str = "") -> Iterator[Found]:
+    """The differences between an element of a source and that of its translation.
+
+    Args:
+        before: The element of the source.
+        after: The one of the translation.
+        place: The names of the elements around it.
+    """
+    name = local_name(before)
+    place = f"{place}/{name}"
+    if _tag(before) != _tag(after):
+        yield place, _tag(before), _tag(after)
+    elif name in _PARAGRAPHS:
+        yield from _paragraph_differences(before, after, place)
+    else:
+        texts = [" ".join((element.text or "").split()) for element in (before, after)]
+        if texts[0] != texts[1] and name not in _TRANSLATED:
+            yield place, *texts
+        names = [[local_name(child) for child in element] for element in (before, after)]
+        if names[0] != names[1]:
+            yield place, " ".join(names[0]), " ".join(names[1])
+            return
+        for number, (child, other) in enumerate(zip(before, after, strict=True), start=1):
+            yield from part_differences(child, other, f"{place}[{number}]")
+
+
+def _paragraph_differences(before: etree._Element, after: etree._Element, place: str) -> Iterator[Found]:
+    counts: list[Counter[str]] = [Counter(), Counter()]
+    inner: list[list[etree._Element]] = [[], []]
+    for element, count, paragraphs in zip((before, after), counts, inner, strict=True):
+        _count(element, count, paragraphs)
+    texts = [_own_text(element) for element in (before, after)]
+    place = f"{place} ({' '.join(texts[0].split())[:40]!r})"
+    for tag in (counts[0] - counts[1]) + (counts[1] - counts[0]):
+        yield place, f"{tag} {counts[0][tag]} times", f"{counts[1][tag]} times"
+    if texts[0].split() != texts[1].split() and not has_letters(texts[0]):
+        yield place, *texts
+    for start, end in find_spans(texts[0]):
+        span = texts[0][start:end]
+        if texts[1].count(span) < texts[0].count(span):
+            yield place, span, texts[1]
+    formats = [set(_formats(element)) for element in (before, after)]
+    for formatting in sorted(formats[0] - formats[1]):
+        yield place, f"words with {formatting}", "none"
+    for child, other in zip(*inner, strict=False):  # their number is counted above
+        yield from part_differences(child, other, place)
+
+
+def _count(element: etree._Element, count: Counter[str], paragraphs: list[etree._Element]) -> None:
+    """Count the elements in a paragraph but outside the paragraphs in it, which are collected."""
+    for child in element:
+        name = local_name(child)
+        if name not in _RUNS:
+            count[_tag(child)] += 1
+        if name in _PARAGRAPHS:
+            paragraphs.append(child)
+        elif name != "rPr":
+            _count(child, count, paragraphs)
+
+
+def _own_text(element: etree._Element) -> str:
+    """The text of a paragraph without the paragraphs in it."""
+    parts = [element.text or ""] if local_name(element) not in ("instrText", "delText", "posOffset") else []
+    for child in element:
+        name = local_name(child)
+        if name in ("tab", "br", "s", "line-break"):
+            parts.append(" ")
+        if name and name not in _PARAGRAPHS:
+            parts.append(_own_text(child))
+        parts.append(child.tail or "")
+    return "".join(parts)
+
+
+def _formats(paragraph: etree._Element) -> Iterator[str]:
+    """The formattings of the runs in a paragraph that have words."""
+    for run in paragraph.iter(*_FORMATTED):
+        if not any(map(has_letters, run.itertext())):
+            continue
+        properties = run.find("{*}rPr")
+        if properties is not None:
+            parts = sorted(_tag(child) for child in properties if local_name(child) not in ("lang", "noProof"))
+            yield " ".join(parts) or "no formatting"
+        elif local_name(run) == "span":
+            yield _tag(run)
+
+
+def _tag(element: etree._Element) -> str:
+    """An element as it is compared: its name and those of its attributes that are not translated."""
+    shown = [local_name(element)]
+    for key, value in sorted(element.attrib.items()):
+        name = str(key).rpartition("}")[2]
+        is_numbering = shown[0] == "lvlText" and name == "val"
+        if name not in _TRANSLATED_ATTRIBUTES and not name.startswith("rsid") and not is_numbering:
+            shown.append(f'{name}="{value!s}"')
+    return f"<{' '.join(shown)}>"

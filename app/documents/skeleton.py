@@ -1,0 +1,307 @@
+"""The skeleton of a document: all of it but its words, compared between a source and its translation.
+
+The source is written with marks in place of its words. What stands between the marks has to be in the translation, too,
+and what stands between the marks of one text (tags, placeholders) as often as there. Archives are compared by part.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from app.documents.formats.book import Book
+from app.documents.formats.catalogues.catalogue import CatalogueFile
+from app.documents.formats.catalogues.string_catalog import StringCatalog
+from app.documents.formats.csv_cells import CsvCells
+from app.documents.formats.document_file import DocumentFile, TextFile, Unit, unescaped
+from app.documents.formats.office import OfficeFile
+from app.documents.formats.subtitles import SubRip
+from app.documents.formats.table import format_of
+from app.documents.formats.xml_parts import ElementBudget, parsed
+from app.documents.paragraphs import part_differences
+from model.text.markup.html_items import html_items
+from model.text.markup.items import Role
+from model.text.numbers import find_numbers, wrong_numbers
+from model.text.protection import find_spans
+
+_MARK = "Qx{}xQ"
+_HOLE = re.compile(r"Qx(\d++)xQ(?:(?:(?!Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
+_HOLE_OF_CUE = re.compile(r"Qx(\d++)xQ(?:(?:(?!-->|Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
+_BETWEEN = re.compile(r"Qx\d++xQ")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*+>")
+_NEXT_LINE = re.compile(r"\n[^\S\n]*+(?:(?:[-*+•>|]|\d{1,3}[.)])[^\S\n]++)*+")
+_LANGUAGE_OF_CATALOG = re.compile(r'^ {8}"(?P<code>[\w-]+)" ?: ?\{', re.MULTILINE)
+_TITLE_RULE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$", re.MULTILINE)
+_STRING_GOES_ON = re.compile(r'"[ \t]*\r?\n[ \t]*"')
+_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A place where a translation has another skeleton than its source.
+
+    Args:
+        where: The part of an archive, if it is one, and the text before.
+        expected: What the source has there.
+        actual: What the translation has there.
+    """
+
+    where: str
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        """It in one line."""
+        return f"{self.where}: expected {_shown(self.expected)}, there is {_shown(self.actual)}"
+
+
+def differences(filename: str, source: bytes, result: bytes, target: str = "") -> list[Difference]:
+    """What a translated document has otherwise than its source, apart from its words.
+
+    Args:
+        filename: The name of the source, whose ending determines the format.
+        source: The source.
+        result: The translation.
+        target: The target language; without it the one that the translation names.
+
+    Raises:
+        UnsupportedDocument: The format is unknown.
+        DocumentRefused: One of them cannot be read.
+        DocumentTooComplex: One of them takes too much time or memory.
+    """
+    format = format_of(filename, source)
+    if source == result:
+        return []
+    before, after = format.read(source), format.read(result)
+    if isinstance(before, TextFile) and isinstance(after, TextFile):
+        return list(_text_differences("", format.read, before, after, target))
+    if isinstance(before, Book) and isinstance(after, Book):
+        return list(_book_differences(before, after))
+    assert isinstance(before, OfficeFile) and isinstance(after, OfficeFile)
+    return list(_archive_differences(before, after))
+
+
+def _archive_differences(before: OfficeFile, after: OfficeFile) -> Iterator[Difference]:
+    yield from _name_differences(before.archive.names, after.archive.names)
+    for name in before.archive.names:
+        if name not in after.archive or before.archive[name] == after.archive[name]:
+            continue
+        if name in before.part_names():
+            roots = [parsed(file.archive[name], ElementBudget()).getroot() for file in (before, after)]
+            for where, expected, actual in part_differences(*roots):
+                yield Difference(f"{name}, {where}", expected, actual)
+        else:
+            yield Difference(name, "the same bytes", "other bytes")
+
+
+def _book_differences(before: Book, after: Book) -> Iterator[Difference]:
+    yield from _name_differences(before.archive.names, after.archive.names)
+    for name in before.archive.names:
+        page = before.pages.get(name)
+        if page is not None and name in after.pages:
+            yield from _text_differences(f"{name}, ", type(page), page, after.pages[name], "")
+        elif name in after.archive and before.archive[name] != after.archive[name]:
+            yield Difference(name, "the same bytes", "other bytes")
+
+
+def _name_differences(before: Sequence[str], after: Sequence[str]) -> Iterator[Difference]:
+    if before != after:
+        missing = [name for name in before if name not in after]
+        added = [name for name in after if name not in before]
+        yield Difference("the parts of the archive", ", ".join(missing) or "the same order", ", ".join(added))
+
+
+def _text_differences(
+    where: str, read: Callable[[bytes], DocumentFile], before: TextFile, after: TextFile, target: str
+) -> Iterator[Difference]:
+    """The differences of two text files; ``before`` is written, and must not be used afterwards."""
+    target = target or after.target_language or _language_of_catalog(before.text, after.text)
+    untranslated = _untranslated(before, after)
+    units = before.units
+    is_cued = isinstance(before, SubRip)
+    marks = [
+        None if number in untranslated else _with_marks(unit, number, is_cued) for number, unit in enumerate(units)
+    ]
+    written = read(before.write(marks, target))
+    assert isinstance(written, TextFile)
+    change = _normalisation(before)
+    template = _Template(change(written.text), units, is_cued)
+    originals = template.compare(change(before.text)).contents
+    compared = template.compare(change(after.text))
+    for index, expected, actual in [*compared.differences, *template.check(compared.contents, originals)]:
+        yield Difference(where + template.place(index), expected, actual)
+
+
+def _language_of_catalog(before: str, after: str) -> str:
+    """The language that a string catalog has after its translation and not before; empty in other files."""
+    languages = [set(_LANGUAGE_OF_CATALOG.findall(text)) for text in (before, after)]
+    return min(languages[1] - languages[0], default="")
+
+
+def _untranslated(before: TextFile, after: TextFile) -> set[int]:
+    """The units of a catalogue with sources and translations whose translation is still missing."""
+    if not isinstance(before, CatalogueFile) or not before.is_bilingual or isinstance(before, StringCatalog):
+        return set()
+    left = [unit.text for unit in after.units]
+    numbers: set[int] = set()
+    for number, unit in enumerate(before.units):
+        if len(numbers) < len(left) and unit.text == left[len(numbers)]:
+            numbers.add(number)
+    return numbers
+
+
+def _normalisation(file: TextFile) -> Callable[[str], str]:
+    """What removes the differences that the words make outside them: line breaks in strings, lengths of rules."""
+    name = type(file).__name__
+    if name == "GettextCatalogue":
+        return lambda text: _STRING_GOES_ON.sub("", text)
+    if name == "RestructuredText":
+        return lambda text: _TITLE_RULE.sub(r"\1\1\1", text)
+    return partial(_without_quotation, file.cell_separator) if isinstance(file, CsvCells) else str
+
+
+def _without_quotation(separator: str, text: str) -> str:
+    """A table with signs that no cell has between its cells and rows, which have no quotation marks around them."""
+    sign = re.escape(separator)
+    token = re.compile(rf'(?<![^{sign}\r\n])"((?:[^"]|"")*+)"(?=[{sign}\r\n]|\Z)|({sign})|(\r?\n|\r)')
+    return token.sub(
+        lambda match: "\ue000" if match[2] else f"\ue001{match[3]}" if match[3] else match[1].replace('""', '"'), text
+    )
+
+
+def _with_marks(unit: Unit, number: int, is_cued: bool) -> str:
+    """A unit whose words are marks; a text that is divided among cues keeps the number of its words."""
+    mark = _MARK.format(number)
+
+    def marked(text: str) -> str:
+        words = mark if not is_cued else " ".join([mark] * len(text.split()))
+        tokens = [text[start:end] for start, end in find_spans(text)]
+        return " ".join([words, *(f"{token} {mark}" for token in tokens)])
+
+    if unit.format == "text":
+        lines = _NEXT_LINE.split(unit.text)
+        ends = [*_NEXT_LINE.findall(unit.text), ""]
+        return "".join((marked(line) if line.strip() else "") + end for line, end in zip(lines, ends, strict=True))
+    parts = [mark]
+    for item in html_items(unit.text):
+        if item.role is Role.TEXT:
+            parts.append(html.escape(marked(item.text), quote=False) if item.text.strip() else " ")
+            continue
+        source, done = "", 0
+        for attribute in item.attributes:
+            source += item.source[done : attribute.start] + mark
+            done = attribute.end
+        source += item.source[done:]
+        parts.append(f" {source}{mark}" if item.role is Role.OPENING else f"{source} {mark}")
+    return "".join(parts)
+
+
+@dataclass
+class _Compared:
+    """A text that was compared with a template.
+
+    Args:
+        contents: What it has for each hole, None where that is not known.
+        differences: Where it differs outside the holes: the hole before, what is expected, and what is there.
+    """
+
+    contents: list[str | None]
+    differences: list[tuple[int, str, str]]
+
+
+class _Template:
+    """A source in which marks stand for the words: pieces, and holes with one text or several between them.
+
+    Args:
+        marked: The source with marks.
+        units: The units of the source, by the numbers of the marks.
+        is_cued: Whether cues divide the texts.
+    """
+
+    def __init__(self, marked: str, units: Sequence[Unit], is_cued: bool) -> None:
+        self._units = units
+        self._is_cued = is_cued
+        self._pieces: list[str] = []
+        self._holes: list[str] = []
+        end = 0
+        for hole in (_HOLE_OF_CUE if is_cued else _HOLE).finditer(marked):
+            piece = marked[end : hole.start()]
+            if self._holes and not piece.strip() and piece.count("\n") < 2:
+                self._holes[-1] += piece + hole[0]
+            else:
+                self._pieces.append(piece)
+                self._holes.append(hole[0])
+            end = hole.end()
+        self._pieces.append(marked[end:])
+
+    def place(self, index: int) -> str:
+        """Where a hole is, for a reader."""
+        if index < 0:
+            return "at the beginning"
+        number = self._numbers(index)[0]
+        return f"text {number + 1} ({_shown(self._units[number].words.strip(), 40)})"
+
+    def _numbers(self, index: int) -> list[int]:
+        return list(dict.fromkeys(int(mark[2:-2]) for mark in _BETWEEN.findall(self._holes[index])))
+
+    def compare(self, text: str) -> _Compared:
+        """Find the pieces in a text, in order."""
+        contents: list[str | None] = []
+        differences: list[tuple[int, str, str]] = []
+        position, is_aligned = 0, True
+        for index, piece in enumerate(self._pieces):
+            is_last = index == len(self._pieces) - 1
+            start = 0 if index == 0 else len(text) - len(piece) if is_last else text.find(piece, position)
+            is_there = start >= position and text.startswith(piece, start) and (index or not is_last or piece == text)
+            if index:
+                contents.append(text[position:start] if is_there and is_aligned else None)
+            if is_there:
+                position = start + len(piece)
+            else:
+                expected, actual, position = _first_missing(piece, text, position)
+                differences.append((index - 1, expected, actual))
+            is_aligned = bool(is_there)
+        return _Compared(contents, differences)
+
+    def check(self, contents: Sequence[str | None], originals: Sequence[str | None]) -> Iterator[tuple[int, str, str]]:
+        """What translations lack of tags, placeholders, lines and numbers, and the tags that they have besides."""
+        for index, (content, original) in enumerate(zip(contents, originals, strict=True)):
+            if content is None or content == original:
+                continue
+            hole = self._holes[index]
+            tokens = Counter(
+                token.strip() if self._is_cued or token.strip() else token.strip(" ") for token in _BETWEEN.split(hole)
+            )
+            for token, count in tokens.items():
+                if token and content.count(token) < count:
+                    yield index, token, content
+            if "=Qx" not in hole:  # with attributes that are translated
+                for tag in Counter(_TAG.findall(content)) - Counter(_TAG.findall(hole)):
+                    yield index, "no such tag", tag
+            words = " ".join(self._units[number].words for number in self._numbers(index))
+            answer = unescaped(_TAG.sub(" ", content))
+            numbers, written = (find_numbers(text, find_spans(text)) for text in (words, answer))
+            for start, end in wrong_numbers(words, numbers, answer, written):
+                yield index, words[start:end], content
+
+
+def _first_missing(piece: str, text: str, position: int) -> tuple[str, str, int]:
+    """The first line of a piece that a text does not have, what it has there, and where to continue."""
+    missing = piece
+    for line in filter(None, map(str.strip, piece.splitlines())):
+        start = text.find(line, position)
+        if start < 0:
+            missing = line
+            break
+        position = start + len(line)
+    actual = next(filter(str.strip, text[position : position + 1_000].splitlines()), "")
+    return missing, actual, position
+
+
+def _shown(text: str, length: int = _SHOWN) -> str:
+    text = text if len(text) <= length else text[:length] + "…"
+    return repr(text) if text else "nothing"
