@@ -30,7 +30,7 @@ PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --confi
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv lock docs serve test coverage test-fast test-slow fuzz-short test-browser check check-page format clean
+.PHONY: help venv lock docs serve test coverage test-fast test-slow fuzz-short test-samples test-browser check check-page format clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -98,6 +98,10 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 fuzz-short: $(VENV)/develop-$(TORCH).stamp  ## half a minute of fuzzing, as in the gate
 	$(BIN)/python -m tests.fuzz --short
 	$(BIN)/python -m scripts.fuzz_native --seconds 4 --jobs 2 --if-possible
+
+SAMPLES ?= samples
+test-samples: $(VENV)/develop-$(TORCH).stamp  ## translate and check every document of a folder (SAMPLES=folder, OPTIONS=--stand-in)
+	$(BIN)/python -m tests.samples $(OPTIONS) $(SAMPLES)
 
 # Two at a time: each has a service and a Chromium of its own.
 test-browser: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## test the page in Chromium (CHROMIUM=/path/to/it, else the one that is found)

@@ -39,7 +39,7 @@ from app.errors import DocumentRefused, DocumentTooComplex, UnsupportedDocument
 from tests.app.documents.translated import in_capitals
 
 PAIRS = (("en", "de"), ("de", "en"))
-MAX_BYTES = 1_000_000
+MAX_BYTES = 600_000
 
 Translate = Callable[[Sequence[Unit], str, str], list[str]]
 """Translates units from a language into another."""

@@ -15,10 +15,13 @@ _PARAGRAPHS = frozenset({"p", "h"})
 _RUNS = frozenset({"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak"})
 """What a translation divides otherwise, or what programs add when they save a document."""
 
-_TRANSLATED = frozenset({"title", "desc", "t"})
+_TRANSLATED = frozenset({"title", "desc", "t", "index-title-template"})
 _TRANSLATED_ATTRIBUTES = frozenset(
     {"descr", "title", "alt", "label", "num-prefix", "num-suffix", "num-list-format", "string"}
 )
+_CHECKING = frozenset({"lang", "altLang", "dirty", "err", "smtClean", "noProof", "bmk"})
+"""Properties of runs for spelling checkers and the like."""
+
 _FORMATTED = ("{*}r", "{*}span")
 
 Found = tuple[str, str, str]
@@ -42,7 +45,7 @@ def part_differences(before: etree._Element, after: etree._Element, place: str =
     else:
         texts = [" ".join((element.text or "").split()) for element in (before, after)]
         if texts[0] != texts[1] and name not in _TRANSLATED:
-            yield place, *texts
+            yield place, texts[0], texts[1]
         names = [[local_name(child) for child in element] for element in (before, after)]
         if names[0] != names[1]:
             yield place, " ".join(names[0]), " ".join(names[1])
@@ -61,7 +64,7 @@ def _paragraph_differences(before: etree._Element, after: etree._Element, place:
     for tag in (counts[0] - counts[1]) + (counts[1] - counts[0]):
         yield place, f"{tag} {counts[0][tag]} times", f"{counts[1][tag]} times"
     if texts[0].split() != texts[1].split() and not has_letters(texts[0]):
-        yield place, *texts
+        yield place, texts[0], texts[1]
     for start, end in find_spans(texts[0]):
         span = texts[0][start:end]
         if texts[1].count(span) < texts[0].count(span):
@@ -90,10 +93,12 @@ def _own_text(element: etree._Element) -> str:
     parts = [element.text or ""] if local_name(element) not in ("instrText", "delText", "posOffset") else []
     for child in element:
         name = local_name(child)
-        if name in ("tab", "br", "s", "line-break"):
+        if name not in _RUNS or name == "s":
             parts.append(" ")
         if name and name not in _PARAGRAPHS:
             parts.append(_own_text(child))
+        if name not in _RUNS:
+            parts.append(" ")
         parts.append(child.tail or "")
     return "".join(parts)
 
@@ -101,12 +106,13 @@ def _own_text(element: etree._Element) -> str:
 def _formats(paragraph: etree._Element) -> Iterator[str]:
     """The formattings of the runs in a paragraph that have words."""
     for run in paragraph.iter(*_FORMATTED):
-        if not any(map(has_letters, run.itertext())):
+        if not has_letters("".join(map(str, run.itertext()))):
             continue
         properties = run.find("{*}rPr")
         if properties is not None:
-            parts = sorted(_tag(child) for child in properties if local_name(child) not in ("lang", "noProof"))
-            yield " ".join(parts) or "no formatting"
+            parts = [f'{name!s}="{value!s}"' for name, value in properties.attrib.items() if name not in _CHECKING]
+            parts += [_tag(child) for child in properties if local_name(child) not in _CHECKING]
+            yield from filter(None, [" ".join(sorted(parts))])
         elif local_name(run) == "span":
             yield _tag(run)
 

@@ -18,25 +18,35 @@ from app.documents.formats.catalogues.catalogue import CatalogueFile
 from app.documents.formats.catalogues.string_catalog import StringCatalog
 from app.documents.formats.csv_cells import CsvCells
 from app.documents.formats.document_file import DocumentFile, TextFile, Unit, unescaped
+from app.documents.formats.markdown import Markdown
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.subtitles import SubRip
 from app.documents.formats.table import format_of
 from app.documents.formats.xml_parts import ElementBudget, parsed
 from app.documents.paragraphs import part_differences
+from app.serving.detection import has_letters
 from model.text.markup.html_items import html_items
-from model.text.markup.items import Role
+from model.text.markup.items import OBJECT, Role
 from model.text.numbers import find_numbers, wrong_numbers
 from model.text.protection import find_spans
 
 _MARK = "Qx{}xQ"
 _HOLE = re.compile(r"Qx(\d++)xQ(?:(?:(?!Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
 _HOLE_OF_CUE = re.compile(r"Qx(\d++)xQ(?:(?:(?!-->|Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
-_BETWEEN = re.compile(r"Qx\d++xQ")
+_NUMBER = re.compile(r"Qx(\d++)xQ")
+_BETWEEN = re.compile(r"Qx\d++xQ|(?<=>)(?=<)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*+>")
 _NEXT_LINE = re.compile(r"\n[^\S\n]*+(?:(?:[-*+•>|]|\d{1,3}[.)])[^\S\n]++)*+")
 _LANGUAGE_OF_CATALOG = re.compile(r'^ {8}"(?P<code>[\w-]+)" ?: ?\{', re.MULTILINE)
+_SEPARATOR = re.compile("[.,:'\u2019\u00a0\u202f ]")
+_LABEL = re.compile(r"(?<![\]\\!])\[(?!\^)([^\[\]\n]++)\](?:\[\])?+(?![\[(:])")
+_ESCAPE = re.compile(r"\\(?=[^\w\s])")
 _TITLE_RULE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$", re.MULTILINE)
 _STRING_GOES_ON = re.compile(r'"[ \t]*\r?\n[ \t]*"')
+_SHOWN_AS = {Role.OPENING: "", Role.CLOSING: "", Role.POINT: OBJECT, Role.CONTENT: OBJECT, Role.BREAK: "\n"}
+_REACH = 2_000
+"""Characters of a translation that may be more than its source has, before what follows it is missing."""
+
 _SHOWN = 80
 
 
@@ -91,8 +101,8 @@ def _archive_differences(before: OfficeFile, after: OfficeFile) -> Iterator[Diff
         if name not in after.archive or before.archive[name] == after.archive[name]:
             continue
         if name in before.part_names():
-            roots = [parsed(file.archive[name], ElementBudget()).getroot() for file in (before, after)]
-            for where, expected, actual in part_differences(*roots):
+            source, result = (parsed(file.archive[name], ElementBudget()).getroot() for file in (before, after))
+            for where, expected, actual in part_differences(source, result):
                 yield Difference(f"{name}, {where}", expected, actual)
         else:
             yield Difference(name, "the same bytes", "other bytes")
@@ -161,6 +171,8 @@ def _normalisation(file: TextFile) -> Callable[[str], str]:
         return lambda text: _STRING_GOES_ON.sub("", text)
     if name == "RestructuredText":
         return lambda text: _TITLE_RULE.sub(r"\1\1\1", text)
+    if isinstance(file, Markdown):  # a link of which the text is the label
+        return lambda text: _LABEL.sub(r"[\1][\1]", text)
     return partial(_without_quotation, file.cell_separator) if isinstance(file, CsvCells) else str
 
 
@@ -177,19 +189,25 @@ def _with_marks(unit: Unit, number: int, is_cued: bool) -> str:
     """A unit whose words are marks; a text that is divided among cues keeps the number of its words."""
     mark = _MARK.format(number)
 
-    def marked(text: str) -> str:
+    def marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
         words = mark if not is_cued else " ".join([mark] * len(text.split()))
-        tokens = [text[start:end] for start, end in find_spans(text)]
-        return " ".join([words, *(f"{token} {mark}" for token in tokens)])
+        return " ".join([words, *(f"{text[start:end]} {mark}" for start, end in spans)])
 
     if unit.format == "text":
         lines = _NEXT_LINE.split(unit.text)
         ends = [*_NEXT_LINE.findall(unit.text), ""]
-        return "".join((marked(line) if line.strip() else "") + end for line, end in zip(lines, ends, strict=True))
-    parts = [mark]
-    for item in html_items(unit.text):
+        return "".join(
+            (marked(line, find_spans(line)) if has_letters(line) else line) + end
+            for line, end in zip(lines, ends, strict=True)
+        )
+    items = html_items(unit.text)
+    spans = find_spans("".join(_SHOWN_AS.get(item.role, item.text) for item in items))
+    parts, position = [mark], 0
+    for item in items:
+        begin, position = position, position + len(_SHOWN_AS.get(item.role, item.text))
         if item.role is Role.TEXT:
-            parts.append(html.escape(marked(item.text), quote=False) if item.text.strip() else " ")
+            own = [(start - begin, end - begin) for start, end in spans if begin <= start and end <= position]
+            parts.append(html.escape(marked(item.text, own), quote=False) if item.text.strip() else "")
             continue
         source, done = "", 0
         for attribute in item.attributes:
@@ -230,7 +248,9 @@ class _Template:
         end = 0
         for hole in (_HOLE_OF_CUE if is_cued else _HOLE).finditer(marked):
             piece = marked[end : hole.start()]
-            if self._holes and not piece.strip() and piece.count("\n") < 2:
+            # Such a piece may be within a text, too.
+            is_in_paragraph = piece.count("\n") < 2 and (not piece.strip() or _NEXT_LINE.fullmatch(piece))
+            if self._holes and is_in_paragraph:
                 self._holes[-1] += piece + hole[0]
             else:
                 self._pieces.append(piece)
@@ -242,11 +262,8 @@ class _Template:
         """Where a hole is, for a reader."""
         if index < 0:
             return "at the beginning"
-        number = self._numbers(index)[0]
+        number = _numbers(self._holes[index])[0]
         return f"text {number + 1} ({_shown(self._units[number].words.strip(), 40)})"
-
-    def _numbers(self, index: int) -> list[int]:
-        return list(dict.fromkeys(int(mark[2:-2]) for mark in _BETWEEN.findall(self._holes[index])))
 
     def compare(self, text: str) -> _Compared:
         """Find the pieces in a text, in order."""
@@ -255,7 +272,9 @@ class _Template:
         position, is_aligned = 0, True
         for index, piece in enumerate(self._pieces):
             is_last = index == len(self._pieces) - 1
-            start = 0 if index == 0 else len(text) - len(piece) if is_last else text.find(piece, position)
+            size = sum(len(self._units[number].text) for number in _numbers(self._holes[index - 1])) if index else 0
+            end = position + 5 * size + _REACH + len(piece)
+            start = 0 if index == 0 else len(text) - len(piece) if is_last else text.find(piece, position, end)
             is_there = start >= position and text.startswith(piece, start) and (index or not is_last or piece == text)
             if index:
                 contents.append(text[position:start] if is_there and is_aligned else None)
@@ -269,31 +288,66 @@ class _Template:
 
     def check(self, contents: Sequence[str | None], originals: Sequence[str | None]) -> Iterator[tuple[int, str, str]]:
         """What translations lack of tags, placeholders, lines and numbers, and the tags that they have besides."""
-        for index, (content, original) in enumerate(zip(contents, originals, strict=True)):
-            if content is None or content == original:
+        for index, hole, content, original in self._texts(contents, originals):
+            if content == original:
                 continue
-            hole = self._holes[index]
+            flat = _plain(content)
             tokens = Counter(
                 token.strip() if self._is_cued or token.strip() else token.strip(" ") for token in _BETWEEN.split(hole)
             )
             for token, count in tokens.items():
-                if token and content.count(token) < count:
+                if token and max(content.count(token), flat.count(_plain(token) or token)) < count:
                     yield index, token, content
             if "=Qx" not in hole:  # with attributes that are translated
                 for tag in Counter(_TAG.findall(content)) - Counter(_TAG.findall(hole)):
                     yield index, "no such tag", tag
-            words = " ".join(self._units[number].words for number in self._numbers(index))
-            answer = unescaped(_TAG.sub(" ", content))
-            numbers, written = (find_numbers(text, find_spans(text)) for text in (words, answer))
-            for start, end in wrong_numbers(words, numbers, answer, written):
-                yield index, words[start:end], content
+            lines = (line for number in _numbers(hole) for line in self._units[number].words.splitlines())
+            words = " ".join(" ".join(filter(has_letters, lines)).split())
+            for number in _missing_numbers(words.lower(), unescaped(_TAG.sub(" ", flat)).lower()):
+                yield index, number, content
+
+    def _texts(
+        self, contents: Sequence[str | None], originals: Sequence[str | None]
+    ) -> Iterator[tuple[int, str, str, str | None]]:
+        """The holes whose contents are known, those of one text in several cues as one, in each text and its source."""
+        last: tuple[int, str, str, str | None] | None = None
+        for index, (hole, content, original) in enumerate(zip(self._holes, contents, originals, strict=True)):
+            if last and content is not None and self._is_cued and _numbers(last[1])[-1] == _numbers(hole)[0]:
+                last = last[0], last[1] + hole, f"{last[2]} {content}", f"{last[3]} {original}"
+                continue
+            if last:
+                yield last
+            last = None if content is None else (index, hole, content, original)
+        if last:
+            yield last
+
+
+def _plain(text: str) -> str:
+    """A text without what depends on the words beside it: line breaks where it is wrapped, escapes, references."""
+    return " ".join(_ESCAPE.sub("", unescaped(text)).split())
+
+
+def _numbers(hole: str) -> list[int]:
+    """The numbers of the units in a hole."""
+    return list(dict.fromkeys(int(number) for number in _NUMBER.findall(hole)))
+
+
+def _missing_numbers(words: str, answer: str) -> Iterator[str]:
+    """The numbers outside protected spans that a translation lacks."""
+    spans = find_spans(words)
+    for start, end in spans:
+        answer = answer.replace(words[start:end], " ", 1)
+    for start, end in wrong_numbers(words, find_numbers(words, spans), answer, find_numbers(answer)):
+        # Labels of links and the like may have it again.
+        if _SEPARATOR.sub("", words[start:end]) not in _SEPARATOR.sub("", answer):
+            yield words[start:end]
 
 
 def _first_missing(piece: str, text: str, position: int) -> tuple[str, str, int]:
     """The first line of a piece that a text does not have, what it has there, and where to continue."""
     missing = piece
     for line in filter(None, map(str.strip, piece.splitlines())):
-        start = text.find(line, position)
+        start = text.find(line, position, position + _REACH)
         if start < 0:
             missing = line
             break

@@ -58,6 +58,7 @@ def test_a_number_is_a_word_with_a_digit_and_its_separators(text: str, numbers: 
         ("um 19:10 Uhr", "at 7:10", ["19:10"]),
         ("7 cats", "Katzen", ["7"]),
         ("7 cats", "sieben Katzen", ["7"]),
+        ("_7 cats", "7 Katzen", []),
         ("555 0199", "555 019", ["0199"]),
         ("17 cats and 7 dogs", "17 Katzen und Hunde", ["7"]),
         ("7 cats and 7 dogs", "7 Katzen und Hunde", ["7"]),

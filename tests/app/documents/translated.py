@@ -6,6 +6,7 @@ import re
 
 from app.documents.formats.document_file import DocumentFile, Unit
 from app.documents.formats.table import FORMATS
+from app.documents.skeleton import differences
 from model.decoding.options import Hypothesis
 from model.translation.options import TranslationOptions
 from tests.app.fakes import FakeTranslator
@@ -33,9 +34,12 @@ def texts_of(suffix: str, data: bytes | str) -> list[str]:
 
 
 def translated(suffix: str, data: bytes | str, target: str = "de") -> bytes:
-    """A file in capitals."""
-    file = read(suffix, data)
-    return file.write([in_capitals(unit) for unit in file.units], target)
+    """A file in capitals, of which nothing else has changed."""
+    source = data.encode() if isinstance(data, str) else data
+    file = read(suffix, source)
+    result = file.write([in_capitals(unit) for unit in file.units], target)
+    assert list(map(str, differences(f"file{suffix}", source, result, target))) == []
+    return result
 
 
 def translated_text(suffix: str, text: str, target: str = "de") -> str:
