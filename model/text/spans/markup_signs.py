@@ -61,13 +61,13 @@ KINDS = (
         role="end", used_by="Markdown dialects"),
     Kind("formula",
         rf"\$\$(?=[^\s$])[^${LINE_BREAKS}]{{1,500}}\$\$"
-        rf"|(?<![\w$\\])\$(?=[^\s$])(?=[^${LINE_BREAKS}]{{0,200}}[\\^_=+<>{{}}])(?!\d[\d.,]*\s)[^${LINE_BREAKS}]{{0,200}}[^\s$]\$(?![\w$])"
+        rf"|(?<![\w$\\])\$(?=[^\s$])(?=[^${LINE_BREAKS}]{{0,200}}[\\^_=+<>{{}}])(?!\d[\d.,]*\s)[^${LINE_BREAKS}]{{0,200}}[^\s$]\$(?![\w${{])"
         rf"|(?<![\w$\\])\$[A-Za-z]\$(?![\w$])"
         rf"|\\\((?:(?!\\\))[^{LINE_BREAKS}]){{1,300}}\\\)|\\\[(?:(?!\\\])[^{LINE_BREAKS}]){{1,300}}\\\]",
         ("$", "\\(", "\\["),
         ("The formula ⟦$E = mc^2$⟧ is", "Let ⟦$a = b$⟧ and ⟦$c = d$⟧.", "⟦$x$⟧ is", r"\(a^2\)", r"\[x + y\]",
          "$$x = 1$$"),
-        ("$5 and $10", "$5 = 4 € and 6$", "US$ 5 and US$ 6"),
+        ("$5 and $10", "$5 = 4 € and 6$", "US$ 5 and US$ 6", "$name und a = 1 und [[${x}]]"),
         used_by="LaTeX, Markdown, Jupyter"),
     Kind("command of LaTeX with a text",
         rf"(\\(?:{_LATEX_TEXTS})\*?\{{)[^{{}}{LINE_BREAKS}]{{1,500}}(\}})",
