@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from app.documents.formats.encodings import Declaration, TextEncoding, decoded
 from app.errors import DocumentRefused
@@ -151,6 +152,11 @@ class TextFile(DocumentFile):
     def encoding(self) -> TextEncoding:
         """How the characters are stored."""
         return self._encoding
+
+    @cached_property
+    def line_end(self) -> str:
+        """The characters that end its lines."""
+        return "\r\n" if "\r\n" in self.text else "\n"
 
     @property
     def is_changed(self) -> bool:

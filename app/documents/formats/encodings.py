@@ -102,10 +102,8 @@ class TextEncoding:
         its declaration then names, or a byte order mark shows.
         """
         text = text.replace("\n", "\r") if self.has_returns else text
-        try:
+        with contextlib.suppress(UnicodeEncodeError):
             return self.mark + text.encode(self.name)
-        except UnicodeEncodeError:
-            pass
         if self.declaration is None:
             return codecs.BOM_UTF8 + text.encode()
         if self.declaration.has_references:

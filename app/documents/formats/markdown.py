@@ -49,7 +49,6 @@ class Markdown(TextFile):
             # Blank lines instead of it keep the numbers of lines.
             body = "\n" * front[0].count("\n") + self.text[front.end() :]
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", self.text)
-        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
@@ -119,7 +118,7 @@ class Markdown(TextFile):
                 text = _without_block_start(text)
             if token.type == "title":
                 text = text.replace('"', "'")
-            text = re.sub(r"\n *", lambda _: self._line_end + prefix, text)
+            text = re.sub(r"\n *", lambda _: self.line_end + prefix, text)
             self.replace(start, end, text.replace("|", "\\|") if is_cell else text)
 
         if _has_words(content.nodes):

@@ -150,36 +150,36 @@ class InlineContent:
         done = 0
         matches = list(_INLINE.finditer(content))
         links = self._links(content, matches)
-        for found in matches:
-            is_adjacent = done == found.start()
+        for match in matches:
+            is_adjacent = done == match.start()
             if not is_adjacent:
-                stack[-1].inside.append(content[done : found.start()].replace("\n", " "))
-            done = found.end()
+                stack[-1].inside.append(content[done : match.start()].replace("\n", " "))
+            done = match.end()
             inside = stack[-1].inside
-            if found["kept"]:
-                shown = _VERBATIM_TAG.sub("", found[0]).strip("`<>").strip() if found[0][0] in "`<" else found[0]
-                inside.append(Point(found[0], shown if len(shown) <= _MAX_SHOWN else ""))
-            elif found["hidden"]:
-                inside.append(Point(found[0]))
-            elif found["tag"]:
-                _tag(stack, found[0])
-            elif found["attributes"]:
-                _add_attributes(inside, found[0], is_adjacent)
-            elif found["spelled"]:
-                shown = found[0][1] if found[0][0] == "\\" else unescaped(found[0])
-                inside.append(_Spelled(shown, found[0]) if len(shown) == 1 else found[0])
-            elif found["hard"]:
-                inside.append(Point(found[0], is_break=True))
-            elif found["label"]:
-                inside.append(Group((f"[[{found['target']}|", "]]"), (found["label"],)))
-            elif found["closing"] and found.start() in links:
-                _close_link(stack, links[found.start()])
-            elif found["mark"] and len(stack) <= _MAX_DEPTH:
-                _mark(stack, found)
-            elif found["opening"] and found.start() in links:
+            if match["kept"]:
+                shown = _VERBATIM_TAG.sub("", match[0]).strip("`<>").strip() if match[0][0] in "`<" else match[0]
+                inside.append(Point(match[0], shown if len(shown) <= _MAX_SHOWN else ""))
+            elif match["hidden"]:
+                inside.append(Point(match[0]))
+            elif match["tag"]:
+                _tag(stack, match[0])
+            elif match["attributes"]:
+                _add_attributes(inside, match[0], is_adjacent)
+            elif match["spelled"]:
+                shown = match[0][1] if match[0][0] == "\\" else unescaped(match[0])
+                inside.append(_Spelled(shown, match[0]) if len(shown) == 1 else match[0])
+            elif match["hard"]:
+                inside.append(Point(match[0], is_break=True))
+            elif match["label"]:
+                inside.append(Group((f"[[{match['target']}|", "]]"), (match["label"],)))
+            elif match["closing"] and match.start() in links:
+                _close_link(stack, links[match.start()])
+            elif match["mark"] and len(stack) <= _MAX_DEPTH:
+                _mark(stack, match)
+            elif match["opening"] and match.start() in links:
                 stack.append(_Open("[", []))
             else:
-                inside.append(found[0])
+                inside.append(match[0])
         stack[-1].inside.append(content[done:].replace("\n", " "))
         _revert(stack, 1)
         return stack[0].inside
@@ -191,20 +191,20 @@ class InlineContent:
         """
         links: dict[int, tuple[str, ...]] = {}
         openings: list[re.Match[str]] = []
-        for found in matches:
-            if found["opening"]:
-                openings.append(found)
-            elif found["closing"] and openings:
+        for match in matches:
+            if match["opening"]:
+                openings.append(match)
+            elif match["closing"] and openings:
                 opening = openings.pop()
-                label = content[opening.end() : found.start()] if found.start() < opening.end() + _LONGEST_LABEL else ""
-                destination = found["destination"] or ""
+                label = content[opening.end() : match.start()] if match.start() < opening.end() + _LONGEST_LABEL else ""
+                destination = match["destination"] or ""
                 if label and destination in ("", "[]") and self._is_defined(label):
-                    ends: tuple[str, ...] = f"][{' '.join(label.split())}]", found[0]
+                    ends: tuple[str, ...] = f"][{' '.join(label.split())}]", match[0]
                 elif destination[:1] in ("(", "{") or (destination and self._is_defined(destination[1:-1])):
-                    ends = (found[0],)
+                    ends = (match[0],)
                 else:
                     continue
-                links[opening.start()] = links[found.start()] = ends
+                links[opening.start()] = links[match.start()] = ends
                 openings.clear()
         return links
 
@@ -277,10 +277,10 @@ def _revert(stack: list[_Open], depth: int) -> None:
     del stack[depth:]
 
 
-def _mark(stack: list[_Open], found: re.Match[str]) -> None:
+def _mark(stack: list[_Open], match: re.Match[str]) -> None:
     """Open or close emphasis, as the specification of CommonMark says ("left-flanking", "right-flanking")."""
-    run, text = found[0], found.string
-    before, behind = (text[found.start() - 1] if found.start() else " "), text[found.end() : found.end() + 1] or " "
+    run, text = match[0], match.string
+    before, behind = (text[match.start() - 1] if match.start() else " "), text[match.end() : match.end() + 1] or " "
     opens = not behind.isspace() and (not _is_punctuation(behind) or before.isspace() or _is_punctuation(before))
     closes = not before.isspace() and (not _is_punctuation(before) or behind.isspace() or _is_punctuation(behind))
     if run[0] == "_" and opens and closes:

@@ -72,7 +72,6 @@ class PlainText(TextFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         paragraphs = list(self.paragraphs())
         margin = _margin(paragraphs)
         for lines in paragraphs:
@@ -131,7 +130,7 @@ class PlainText(TextFile):
                 replace_whitespace=False,
                 expand_tabs=False,
             )
-            self.replace(start, lines[-1].end, self._line_end.join(filled)[column:])
+            self.replace(start, lines[-1].end, self.line_end.join(filled)[column:])
 
         self.add(Unit(_joined(lines, self._compounds)), put)
 

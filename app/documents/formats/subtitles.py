@@ -45,7 +45,6 @@ class SubRip(TextFile):
         cues = list(self._cues())
         if self.text.strip() and not _TIMES.search(self.text):
             raise DocumentRefused("The file holds no subtitles: no line has the times of one (-->).")
-        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         parts = self._rolling_parts(cues) if _are_rolling(cues) else self._parts(cues)
         for sentence in _sentences(parts):
             self._add_sentence(sentence)
@@ -116,7 +115,7 @@ class SubRip(TextFile):
         contents = divide(fragment.read(translation), [max(len(part.said), 1) for part in parts])
         for part, content in zip(parts, contents, strict=True):
             lines = wrap(part.complete(tuple(content)), len(part.lines), max(len(line.text) for line in part.lines))
-            line_end = "\\N" if "\\N" in self.text[part.start : part.end] else self._line_end
+            line_end = "\\N" if "\\N" in self.text[part.start : part.end] else self.line_end
             self.replace(part.start, part.end, line_end.join(self._written(lines).split("\n")))
             for line in part.echoes:
                 self.replace(line.start, line.start + len(line.text), self.source(shown_text(content).strip()))

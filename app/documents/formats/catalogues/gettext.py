@@ -78,7 +78,6 @@ class GettextCatalogue(CatalogueFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         self._header: Span | None = None
         self._header_entry = _Entry()
         self._width = MAX_WIDTH
@@ -154,7 +153,7 @@ class GettextCatalogue(CatalogueFile):
             if keyword in entry.values:
                 self.replace(*entry.values[keyword], lines)
             else:  # a plural form that the file does not have
-                self.replace(last, last, f"{self._line_end}{keyword} {lines}")
+                self.replace(last, last, f"{self.line_end}{keyword} {lines}")
         for start, end in entry.previous:
             self.replace(start, end, "")
         self._clear_fuzzy(entry)
@@ -181,7 +180,7 @@ class GettextCatalogue(CatalogueFile):
                     part = ""
                 part += word
             parts.append(f'"{part}"')
-        return self._line_end.join(parts)
+        return self.line_end.join(parts)
 
     def to_bytes(self, target: str) -> bytes:
         """The catalogue; its header names the language, unless nothing was translated."""
@@ -193,7 +192,7 @@ class GettextCatalogue(CatalogueFile):
     def _name_language(self, header: Span, target: str) -> None:
         language = _LANGUAGE.search(self.text, *header)
         if language is None:
-            self.replace(header[1], header[1], f'{self._line_end}"Language: {target}\\n"')
+            self.replace(header[1], header[1], f'{self.line_end}"Language: {target}\\n"')
         elif not names_same_language(language[1], target):
             self.replace(*language.span(), f"Language: {target}")
 

@@ -56,12 +56,12 @@ def message_parts(message: str, has_choices: bool = False, is_bilingual: bool = 
         is_bilingual: Whether its translation is written beside it, so that a message of placeholders needs one, too.
     """
     if "{" in message and (argument := _COMPLEX.search(message)):
+        if argument[1] == "choice":  # of Java, with a syntax of its own
+            return [Part(message)]
         try:
-            if argument[1] != "choice":  # of Java, with a syntax of its own
-                return list(_icu_parts(message))
+            return list(_icu_parts(message))
         except (ValueError, RecursionError):
-            pass
-        return [Part(message)]
+            return [Part(message)]  # a message that cannot be parsed keeps its text
     if has_choices and "|" in message and (forms := _plural_forms(message)):
         return forms
     if is_code(message):

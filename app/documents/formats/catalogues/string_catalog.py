@@ -36,7 +36,6 @@ class StringCatalog(JsonFile):
             if key and (translates is None or self.text[translates.start] != "f"):
                 self._add_entry(key, entry)
         self._strings = strings.members
-        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
 
     def _add_entry(self, key: str, entry: JsonValue) -> None:
         localizations = entry.members.get("localizations")
@@ -80,7 +79,7 @@ class StringCatalog(JsonFile):
     def _written(self, value: Any, indentation: str) -> str:
         """A value in the layout of Xcode."""
         written = json.dumps(value, ensure_ascii=False, indent=2, separators=(",", " : "))
-        return written.replace("\n", self._line_end + indentation)
+        return written.replace("\n", self.line_end + indentation)
 
     def _insert(self, around: JsonValue, name: str, value: Any) -> None:
         """Add a member to an object, in the order of names."""
@@ -88,15 +87,15 @@ class StringCatalog(JsonFile):
         member = f"{json.dumps(name, ensure_ascii=False)} : {self._written(value, indentation)}"
         if not around.members:
             lines = ["{", f"{indentation}{member}", indentation[:-2] + "}"]
-            self.replace(around.start, around.end, self._line_end.join(lines))
+            self.replace(around.start, around.end, self.line_end.join(lines))
             return
         before = [other for other in around.members if other < name]
         if before:
             end = around.members[before[-1]].end
-            self.replace(end, end, f",{self._line_end}{indentation}{member}")
+            self.replace(end, end, f",{self.line_end}{indentation}{member}")
         else:
             start = self.text.index('"', around.start)
-            self.replace(start, start, f"{member},{self._line_end}{indentation}")
+            self.replace(start, start, f"{member},{self.line_end}{indentation}")
 
 
 def _string_units(localization: Any) -> Iterator[dict[str, Any]]:

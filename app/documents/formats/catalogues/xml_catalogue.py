@@ -91,7 +91,6 @@ class XmlCatalogue(CatalogueFile):
         super().__init__(data)
         _check(self.text)
         self.root = _tree(self.text)
-        self._line_end = "\r\n" if "\r\n" in self.text else "\n"
         self._inherited: dict[tuple[Element, str], str] = {}
 
     def attributes(self, element: Element) -> dict[str, str]:
@@ -230,7 +229,7 @@ class XmlCatalogue(CatalogueFile):
 
     def _written(self, text: str, original: str) -> str:
         """A text as the format has it, with the line ends of the file."""
-        return clean(self.write_text(text, original)).replace("\n", self._line_end)
+        return clean(self.write_text(text, original)).replace("\n", self.line_end)
 
 
 def _with_line_feeds(raw: str) -> str:
