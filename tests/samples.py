@@ -187,14 +187,14 @@ def check_file(name: str, data: bytes, translate: Translate, tally: Tally) -> No
                 continue  # a catalogue with translations into another language, which the service refuses
             result = file.write(_translations(file.units, translate(file.units, source, target), format), target)
             tally.num_checked += 1
-            found = [str(difference) for difference in differences(name, data, result, target)]
+            lines = [str(difference) for difference in differences(name, data, result, target)]
             if reader is not None and not isinstance(shape, Exception):
                 tally.num_read += 1
                 read = _read(reader, result)
                 if read != shape:
                     error = f" ({read})" if isinstance(read, Exception) else ""
-                    found.append(f"{reader.__name__.removeprefix('_of_')} reads another shape{error}")
-            tally.differences += [f"{name} {source}-{target}: {line}" for line in found]
+                    lines.append(f"{reader.__name__.removeprefix('_of_')} reads another shape{error}")
+            tally.differences += [f"{name} {source}-{target}: {line}" for line in lines]
     except (DocumentRefused, DocumentTooComplex, UnsupportedDocument) as error:
         tally.refused.append(f"{name}: {error}")
     tally.seconds += time.perf_counter() - start

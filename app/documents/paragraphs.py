@@ -24,11 +24,11 @@ _CHECKING = frozenset({"lang", "altLang", "dirty", "err", "smtClean", "noProof",
 
 _FORMATTED = ("{*}r", "{*}span")
 
-Found = tuple[str, str, str]
+PartDifference = tuple[str, str, str]
 """Where, what is expected, and what is there."""
 
 
-def part_differences(before: etree._Element, after: etree._Element, place: str = "") -> Iterator[Found]:
+def part_differences(before: etree._Element, after: etree._Element, place: str = "") -> Iterator[PartDifference]:
     """The differences between an element of a source and that of its translation.
 
     Args:
@@ -54,7 +54,7 @@ def part_differences(before: etree._Element, after: etree._Element, place: str =
             yield from part_differences(child, other, f"{place}[{number}]")
 
 
-def _paragraph_differences(before: etree._Element, after: etree._Element, place: str) -> Iterator[Found]:
+def _paragraph_differences(before: etree._Element, after: etree._Element, place: str) -> Iterator[PartDifference]:
     counts: list[Counter[str]] = [Counter(), Counter()]
     inner: list[list[etree._Element]] = [[], []]
     for element, count, paragraphs in zip((before, after), counts, inner, strict=True):

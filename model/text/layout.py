@@ -23,7 +23,7 @@ _MARKER = re.compile(
 )
 _NUMBER = re.compile(rf"^{_SPACE}*\d{{1,3}}\.{_SPACE}+(?=\S)", re.MULTILINE)
 _BRACKETS = {"(": ")", "[": "]"}
-_OPENING = {")": "(", "]": "["}
+_OPENING = {closing: opening for opening, closing in _BRACKETS.items()}
 _HYPHENS_BETWEEN_SPACES = re.compile(r"(?<=\s)(?:-{1,2}|[\u2013\u2014])(?=\s)")
 _ENDING_SIGNS = ".!?…"
 _OTHER_SPACE = re.compile(rf"[^\S {LINE_BREAKS}]")

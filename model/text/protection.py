@@ -89,16 +89,6 @@ def spans_with_roles(text: str, protect: Protect | Sequence[str] = "auto") -> di
     return _without_overlaps(candidates)
 
 
-def is_code(text: str) -> bool:
-    """Whether a text is one span of a default kind: a key, a code or a URL, but not a word.
-
-    Args:
-        text: A value of a file, such as a cell of a table.
-    """
-    value = text.strip()
-    return (0, len(value)) in spans_with_roles(value)
-
-
 def check_patterns(patterns: Sequence[str]) -> None:
     """Refuse invalid patterns.
 

@@ -327,22 +327,22 @@ def _ending_changes(
     source: str, before: Signs, kept: Sequence[Span], text: str, after: Signs, spans: Sequence[Span]
 ) -> Iterator[Change]:
     """The end marks of the source, and its single signs among them."""
-    expected, found = _ending(source, before, kept), _ending(text, after, sorted(spans))
-    written = found.marks.translate(_OTHER_END_MARKS)
+    expected, actual = _ending(source, before, kept), _ending(text, after, sorted(spans))
+    written = actual.marks.translate(_OTHER_END_MARKS)
     if not text or (len(written) == len(expected.marks) and all(map(_is_same, expected.marks, written))):
         return
     if kept and kept[-1][1] == len(source):
         return  # the end of the source is not read
-    last = text[found.inner[0] - 1 : found.inner[0]]
-    if not last or (not found.marks and ord(last) > _LAST_WITH_SPACE):
+    last = text[actual.inner[0] - 1 : actual.inner[0]]
+    if not last or (not actual.marks and ord(last) > _LAST_WITH_SPACE):
         return
-    if not expected.marks and (found.marks not in "!?" and not _WORD_WITH_FULL_STOP.search(text)):
+    if not expected.marks and (actual.marks not in "!?" and not _WORD_WITH_FULL_STOP.search(text)):
         return
-    is_inner = found.inner[0] < found.inner[1]
-    is_outer = found.outer[0] < found.outer[1]
+    is_inner = actual.inner[0] < actual.inner[1]
+    is_outer = actual.outer[0] < actual.outer[1]
     inside = is_inner or (not is_outer and expected.inner[0] < expected.inner[1])
     if inside and is_outer:
-        yield found.outer[0], found.outer[1], ""
-    start, end = found.inner if inside else found.outer
+        yield actual.outer[0], actual.outer[1], ""
+    start, end = actual.inner if inside else actual.outer
     follows_space = source[expected.outer[0] - 1 : expected.outer[0]].isspace() and not text[start - 1].isspace()
     yield start, end, f" {expected.marks}" if follows_space and not inside else expected.marks

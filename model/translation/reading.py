@@ -249,10 +249,9 @@ class SentenceReader:
         if is_verified:
             spaces = tuple(space for space in unusual_spaces(part) if not overlaps(space, protected))
             edits_within = with_quotes(part, protected, edits_within)
-        accelerator = find_accelerator(text) if "auto" in options.protect else None
-        accelerator = next(iter(_within([accelerator], start, end)), None) if accelerator else None
-        if accelerator and overlaps(accelerator, protected):
-            accelerator = None
+        sign = find_accelerator(text) if "auto" in options.protect else None
+        accelerators = [span for span in _within([sign] if sign else [], start, end) if not overlaps(span, protected)]
+        accelerator = accelerators[0] if accelerators else None
         required_ids = self._required_ids(len(protected))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
         model_input = self._input(part, in_capitals, protected, len(required_ids), terms, edits_within, accelerator)
@@ -358,9 +357,9 @@ class SentenceReader:
 
     def _fixed(self, terms: Sequence[SourceTerm], room: int) -> tuple[SourceTerm, ...]:
         """The terms that are not inflected, or have unknown characters, as far as there are placeholders."""
-        known = self.tokenizer.known_characters
+        characters = self.tokenizer.known_characters
         fixed = (
-            term for term in terms if not (is_inflected(term.target) and all(map(known.__contains__, term.target)))
+            term for term in terms if not (is_inflected(term.target) and all(map(characters.__contains__, term.target)))
         )
         return tuple(islice(fixed, max(room, 0)))
 

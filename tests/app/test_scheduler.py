@@ -550,8 +550,8 @@ def admit_bulk(queue: Scheduler, number: int, num_callers: int = 2) -> None:
 
 
 def num_by_priority(sentences: Sequence[QueuedSentence]) -> tuple[int, int]:
-    counted = Counter(sentence.caller.priority for sentence in sentences)
-    return counted[Priority.INTERACTIVE], counted[Priority.BULK]
+    counts = Counter(sentence.caller.priority for sentence in sentences)
+    return counts[Priority.INTERACTIVE], counts[Priority.BULK]
 
 
 @pytest.mark.parametrize(("num_interactive", "num_bulk"), [(1, 1), (16, 1), (32, 2), (48, 3)])

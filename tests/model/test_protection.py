@@ -17,7 +17,7 @@ from model.text.protection import (
     MAX_PATTERNS,
     Protect,
     find_spans,
-    is_code,
+    spans_with_roles,
     unknown_spans,
 )
 from model.text.spans import KINDS, LINE_BREAKS, Kind, possible_kinds
@@ -82,7 +82,8 @@ def test_a_span_is_found_in_a_sentence_and_on_a_line_of_its_own(span: str) -> No
     ],
 )
 def test_a_value_without_language_is_code(text: str, code: bool) -> None:
-    assert is_code(text) is code
+    value = text.strip()
+    assert ((0, len(value)) in spans_with_roles(value)) is code
 
 
 @pytest.mark.parametrize(

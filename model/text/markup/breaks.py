@@ -58,7 +58,7 @@ def _best_word(translation: str, position: int, first: int, after: tuple[Sequenc
     Args:
         translation: The translation.
         position: Index of the line break in the text.
-        first: The first word that may be in the line.
+        first: The first word that the line can have.
         after: The words that are no signs, and the index of the last one of them that may be after the break.
         links: The words of both.
     """
