@@ -17,7 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.accounts.rates import RequestRates
 from app.documents.service import DocumentService
-from app.errors import ServiceError
+from app.errors import ServiceError, SettingsError
 from app.glossaries.store import GlossaryStore, OwnerBounds
 from app.http.access import AccountHeaders
 from app.http.compat import deepl, libretranslate
@@ -40,6 +40,7 @@ from model.errors import ModelError
 
 if TYPE_CHECKING:
     from app.accounts.service import Accounts
+    from app.assistants.route import AssistantRoute
 
 _DESCRIPTION = """\
 Translates texts with a Transformer that was trained from scratch, and shows its attention.
@@ -95,6 +96,9 @@ def create_app(
     ]
     for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
         app.include_router(router)
+    if settings.mcp == "on":
+        app.state.assistants = _assistants(app, settings)
+        app.router.routes.append(app.state.assistants.route)
     app.mount("/page", page.page_files(), name="page")
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
     describe_on_request(app, settings, [libretranslate.describe_shared_path] if at_root else [])
@@ -172,6 +176,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stops.push_async_callback(state.service.stop)
         await state.documents.start()
         stops.push_async_callback(state.documents.stop)
+        if state.settings.mcp == "on":
+            await stops.enter_async_context(state.assistants.running())
         yield
 
 
@@ -214,6 +220,23 @@ def _hosts(settings: Settings, is_local: bool) -> tuple[str, ...]:
     if settings.hosts:
         return settings.hosts
     return (LOOPBACK,) if is_local and is_loopback(settings.host.lower()) else (ANY,)
+
+
+def _assistants(app: Application, settings: Settings) -> AssistantRoute:
+    """The tools for assistants.
+
+    Raises:
+        SettingsError: The packages they need are not installed.
+    """
+    try:
+        # Imported here: a service without them starts without the protocol's packages.
+        from app.assistants.route import AssistantRoute
+    except ImportError as error:
+        raise SettingsError(
+            f"VERSO_MCP is 'on', which needs the extra mcp ({error.name} is missing): "
+            "pip install 'verso-translate[mcp]'"
+        ) from error
+    return AssistantRoute(app, settings)
 
 
 def _accounts(settings: Settings) -> Accounts | None:

@@ -169,6 +169,9 @@ class Settings(BaseSettings):
     compat: Literal["libretranslate"] | None = None
     """Further protocol of the paths at the root: libretranslate; none unless set."""
 
+    mcp: Literal["on", "off"] = "off"
+    """Whether AI assistants can use the service as tools, at /mcp (Model Context Protocol; needs the extra mcp)."""
+
     max_body_bytes: int = Field(default=2_000_000, ge=1_000, le=1_000_000_000)
     """Largest request body, in bytes (413)."""
 

@@ -5,7 +5,7 @@ packages.
 ``locks/torch.lock`` has torch from the package index with the CUDA libraries it brings along on Linux; where its
 CPU build is installed instead, scripts/install_torch.py compares that with scripts/torch_cpu_wheels.txt.
 ``locks/compiler.lock`` has the C++ compiler for machines that have none.
-``locks/ray.lock`` has what the extra "ray" adds to these, for an image with EXTRAS=ray.
+``locks/ray.lock`` and ``locks/mcp.lock`` have what the extras "ray" and "mcp" add to these, for images with EXTRAS.
 ``locks/sbom.lock`` has the program that writes the image's bill of materials, and what it needs; it is installed
 on its own. The versions are those of locks/constraints.txt.
 """
@@ -58,8 +58,9 @@ def resolve_all() -> dict[str, list[str]]:
             name = "locks/service.lock"
         files.setdefault(name, []).append(requirement)
     names = {_name(requirement) for several in files.values() for requirement in several}
-    with_ray = resolve(build, "--extra=ray", *service)
-    files["locks/ray.lock"] = [requirement for requirement in with_ray if _name(requirement) not in names]
+    for extra in ("ray", "mcp"):
+        added = [item for item in resolve(build, f"--extra={extra}", *service) if _name(item) not in names]
+        files[f"locks/{extra}.lock"] = added
     files["locks/sbom.lock"] = resolve(["cyclonedx-bom"])
     return files
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("locks/service.lock", "locks/torch.lock", "locks/compiler.lock", "locks/ray.lock")
+LOCKS = ("locks/service.lock", "locks/torch.lock", "locks/compiler.lock", "locks/ray.lock", "locks/mcp.lock")
 SPECIFICATION = "1.6"
 LICENCE = "Apache-2.0 AND CC-BY-SA-4.0"
 """Of the code, and of the weights that ship with it."""

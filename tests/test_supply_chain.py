@@ -49,7 +49,7 @@ def entries(name: str) -> dict[str, str]:
 
 
 LOCKS = ("locks/service.lock", "locks/torch.lock", "locks/compiler.lock")
-OPTIONAL_LOCKS = ("locks/ray.lock", "locks/sbom.lock")
+OPTIONAL_LOCKS = ("locks/ray.lock", "locks/mcp.lock", "locks/sbom.lock")
 LOCKED = {name: entry for lock in LOCKS for name, entry in entries(lock).items()}
 
 

@@ -35,6 +35,13 @@ COMMANDS = (
         for command in table.COMMANDS
     ),
     Command(
+        "mcp",
+        "app.commands.mcp",
+        table.USE,
+        "give an AI assistant on this machine tools that translate",
+        "verso mcp --server http://localhost:8000",
+    ),
+    Command(
         "check",
         "app.commands.check",
         table.USE,
