@@ -222,7 +222,8 @@ def tool_server(connect: Connect, *, on_this_machine: bool) -> MCPServer[Any]:
         on_this_machine: Whether assistants run on this machine, so that documents are given by their paths; otherwise
             they are given by their content.
     """
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every call
+    for name in ("mcp", "httpx"):  # they log every call
+        logging.getLogger(name).setLevel(logging.WARNING)
     server: MCPServer[Any] = MCPServer("verso", title="Verso", instructions=_INSTRUCTIONS, version=installed_version())
     tools = Tools(connect)
     for tool in (
