@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("app.documents")
 
 _MAX_NAME = 200
+
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.02, 0.2
+"""Seconds between looks at a document that is waited for, at the beginning and at the end."""
+
 _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -221,6 +225,29 @@ class DocumentService:
         if document.expires_at <= self._clock() and not document.is_active:
             raise DocumentNotFound(id)
         return replace(document, seconds_left=worker.seconds_left(document))
+
+    async def settled(self, document: Document, age_s: float) -> Document:
+        """Wait until a new document is done.
+
+        Args:
+            document: The document; an older one is returned as it is.
+            age_s: Seconds for which a document is new, and for which to wait at most.
+
+        Returns:
+            Its state then.
+
+        Raises:
+            DocumentNotFound: It was deleted meanwhile.
+        """
+        if self._clock() - document.created_at >= age_s:
+            return document
+        wait_s, now = _FIRST_LOOK_S, asyncio.get_running_loop().time
+        ends_at = now() + age_s
+        while document.is_active and now() < ends_at:
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LAST_LOOK_S)
+            document = await self.get(document.id)
+        return document
 
     async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
         """The translated file.

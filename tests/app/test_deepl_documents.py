@@ -112,6 +112,26 @@ async def test_a_document_in_the_target_language_ends_in_an_error() -> None:
         assert "Source and target language" in message(refused, 400)
 
 
+async def test_an_empty_document_is_done() -> None:
+    async with serving() as client:
+        for content in (b"", b"\n\n"):
+            handle = (await upload(client, content, source_lang="")).json()
+            assert (await ended(client, handle))["status"] == "done"
+
+
+async def test_the_first_status_of_a_small_document_is_that_it_is_done() -> None:
+    async with serving() as client:
+        handle = (await upload(client)).json()
+        assert (await status(client, handle))["status"] == "done"
+
+
+async def test_the_status_of_a_large_document_is_answered_before_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.http.compat.deepl.documents._FIRST_LOOK_S", 0.1)
+    async with serving(held_translator()) as client:
+        handle = (await upload(client)).json()
+        assert (await status(client, handle))["status"] in ("queued", "translating")
+
+
 async def test_the_terms_of_a_glossary_are_used() -> None:
     async with serving() as client:
         glossary = {"name": "Art", "source_lang": "en", "target_lang": "de", "entries": "artist\tMaler\nprize\tGewinn"}

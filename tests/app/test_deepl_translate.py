@@ -56,7 +56,7 @@ async def test_characters_are_unicode_characters(client: httpx.AsyncClient) -> N
 
 
 async def test_unknown_fields_and_null_are_ignored(client: httpx.AsyncClient, service: RoteService) -> None:
-    fields = {"custom_instructions": ["Be brief."], "style_id": 7, "debug": "1", "formality": None, "source_lang": None}
+    fields = {"new_in_a_later_version": ["Be brief."], "debug": "1", "formality": None, "source_lang": None}
     assert texts(await translate(client, text="a", **fields)) == ["A"]
     assert service.calls[0]["source"] == "auto"
 
@@ -198,6 +198,19 @@ async def test_a_request_without_a_key_is_forbidden(client: httpx.AsyncClient) -
     ]
 
 
+@pytest.mark.parametrize(
+    "fields", [{"style_id": "1"}, {"custom_instructions": ["short"]}, {"translation_memory_id": "1"}]
+)
+async def test_parameters_that_would_change_the_translation_are_refused(
+    client: httpx.AsyncClient, fields: dict[str, Any]
+) -> None:
+    refused = message(await translate(client, text="hello", source_lang="EN", **fields), 400)
+    assert next(iter(fields)) in refused
+    assert "has no effect on this server" in refused
+    nothing = {name: type(value)() for name, value in fields.items()}
+    assert texts(await translate(client, text="hello", source_lang="EN", **nothing))
+
+
 async def test_paths_and_methods_that_do_not_exist_have_errors_of_the_protocol(client: httpx.AsyncClient) -> None:
     assert "/v2/nowhere" in message(await client.get("/v2/nowhere"), 404)
     assert message(await client.get("/v3"), 404)
@@ -214,6 +227,17 @@ async def test_bounds_are_those_of_the_service(service: RoteService) -> None:
         assert "text[1]" in message(await translate(client, text=["a", "abcd"]), 400)
         assert message(await translate(client, text="a" * 1000), 413)
         assert message(await ask(client, "POST", "/v2/translate", data={"text": ["a"] * 400}), 413)
+
+
+async def test_the_languages_of_the_third_version_say_what_they_can_be_used_for(client: httpx.AsyncClient) -> None:
+    listed = await ask(client, "GET", "/v3/languages", params={"resource": "translate_text"})
+    assert [(item["lang"], item["usable_as_source"], item["usable_as_target"]) for item in listed.json()] == [
+        ("de", True, True),
+        ("en", True, False),
+        ("en-GB", False, True),
+        ("en-US", False, True),
+    ]
+    assert "resource" in message(await ask(client, "GET", "/v3/languages", params={"resource": "voice"}), 400)
 
 
 async def test_source_languages_have_no_regions_and_no_formality(client: httpx.AsyncClient) -> None:

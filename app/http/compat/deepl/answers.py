@@ -61,6 +61,39 @@ class DeepLLanguages(RootModel[list[DeepLLanguage]]):
     """Languages, by code."""
 
 
+class DeepLFeature(_Answer):
+    """What can be requested for a language."""
+
+    status: Literal["stable"] = "stable"
+    """Always `stable`."""
+
+
+class DeepLServedLanguage(_Answer):
+    """A language, and what it can be used for."""
+
+    lang: str
+    """Its code."""
+
+    name: str
+    """Its name in English."""
+
+    status: Literal["stable"] = "stable"
+    """Always `stable`."""
+
+    usable_as_source: bool
+    """Whether texts can be translated from it."""
+
+    usable_as_target: bool
+    """Whether texts can be translated into it."""
+
+    features: dict[str, DeepLFeature]
+    """`formality` if translations into it can have a form of address."""
+
+
+class DeepLServedLanguages(RootModel[list[DeepLServedLanguage]]):
+    """Languages, by code."""
+
+
 class DeepLUsage(_Answer):
     """The translated characters, and their limit."""
 
@@ -202,6 +235,19 @@ LANGUAGES = DeepLLanguages(
         DeepLLanguage(language="DE", name="German", supports_formality=True),
         DeepLLanguage(language="EN-GB", name="English (British)", supports_formality=False),
         DeepLLanguage(language="EN-US", name="English (American)", supports_formality=False),
+    ]
+)
+
+SERVED_LANGUAGES = DeepLServedLanguages(
+    [
+        DeepLServedLanguage(
+            lang="de",
+            name="German",
+            usable_as_source=True,
+            usable_as_target=True,
+            features={"formality": DeepLFeature()},
+        ),
+        DeepLServedLanguage(lang="en", name="English", usable_as_source=True, usable_as_target=False, features={}),
     ]
 )
 

@@ -45,6 +45,9 @@ _STATUS: dict[Status, str] = {
     "cancelled": "error",
 }
 
+_FIRST_LOOK_S = 4.0
+"""Seconds for which the status of a new document is held back until it is done: the SDKs look again after 5 seconds."""
+
 _SAME_LANGUAGE = "Source and target language are the same."
 
 
@@ -89,11 +92,12 @@ async def status(
     document_id: str,
     body: Annotated[DocumentKey, reads(DocumentKey, _KEY_EXAMPLES, scope="documents")],
 ) -> Response:
-    """The status of a document."""
+    """The status of a document. That of a new one is answered when it is done, after 4 seconds at most."""
     document = await _document_of(request, document_id, body)
+    document = await documents_of(request).settled(document, _FIRST_LOOK_S)
     message = None if document.problem is None else str(document.problem["detail"])
     shown = _STATUS[document.status]
-    if document.source == document.target:
+    if document.source == document.target and document.num_characters:
         shown, message = "error", _SAME_LANGUAGE
     elif document.status == "cancelled":
         message = "The document was cancelled."

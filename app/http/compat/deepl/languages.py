@@ -1,4 +1,4 @@
-"""``/v2/languages``, ``/v2/usage`` and ``/v2/glossary-language-pairs``."""
+"""``/v2/languages``, ``/v3/languages``, ``/v2/usage`` and ``/v2/glossary-language-pairs``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from app.http.access import accounts_of, key_of
 from app.http.compat.deepl.answers import (
     LANGUAGES,
     PAIRS,
+    SERVED_LANGUAGES,
     USAGE,
+    DeepLFeature,
     DeepLLanguage,
     DeepLLanguages,
     DeepLPair,
     DeepLPairs,
+    DeepLServedLanguage,
+    DeepLServedLanguages,
     DeepLUsage,
 )
 from app.http.compat.deepl.dependency import ADMITTED, AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, success
-from app.http.compat.deepl.parameters import LanguagesParameters
+from app.http.compat.deepl.parameters import LanguagesParameters, ResourceParameters
 from app.http.compat.deepl.protocol import answer, state_of
 from app.http.state import service_of
 from model.languages import LanguagePairs, english_name, plain_code, standard_code
@@ -68,6 +72,44 @@ async def languages(
             for code, name in _targets(own).items()
         ]
     return answer(DeepLLanguages(sorted(listed, key=lambda item: item.language)))
+
+
+@router.get(
+    "/v3/languages",
+    name="deepl_served_languages",
+    summary="Languages, and what they can be used for",
+    responses={**success(SERVED_LANGUAGES), **errors(400, 403, 504)},
+)
+async def served_languages(
+    request: Request,
+    body: Annotated[ResourceParameters, reads(ResourceParameters, {"texts": {"resource": "translate_text"}})],
+) -> Response:
+    """All languages. They are the same for texts, documents and glossaries."""
+    pairs = await service_of(request).language_pairs()
+    formal = set() if body.resource == "glossary" else _languages_with_formality(request)
+    names = {standard_code(code): english_name(code) for code in map(plain_code, pairs.sources)}
+    sources, targets = set(names), set[str]()
+    with_formality = set[str]()
+    for own in pairs.targets:
+        for code, name in _targets(own).items():
+            names[standard_code(code)] = name
+            targets.add(standard_code(code))
+            if own in formal:
+                with_formality.add(standard_code(code))
+    return answer(
+        DeepLServedLanguages(
+            [
+                DeepLServedLanguage(
+                    lang=code,
+                    name=name,
+                    usable_as_source=code in sources,
+                    usable_as_target=code in targets,
+                    features={"formality": DeepLFeature()} if code in with_formality else {},
+                )
+                for code, name in sorted(names.items())
+            ]
+        )
+    )
 
 
 @router.get(

@@ -43,6 +43,15 @@ def _named(value: str) -> str:
     return value
 
 
+def _without_effect(value: Any) -> None:
+    """Refuse a parameter that would change the translations and is not supported."""
+    if value not in (None, "", [], {}):
+        raise PydanticCustomError("without_effect", "has no effect on this server; leave it out")
+
+
+WithoutEffect = Annotated[None, BeforeValidator(_without_effect)]
+"""A parameter that would change the translations and is not supported."""
+
 Code = Annotated[str, Field(min_length=1, max_length=35)]
 """A language code; the loaded models decide which ones are served."""
 
@@ -88,6 +97,15 @@ class GlossaryChoice(_Parameters):
         BeforeValidator(_parts),
     ] = []
     """Ids of several glossaries. If they translate the same term, the first one counts."""
+
+    style_id: WithoutEffect = None
+    """Refused: styles are not supported."""
+
+    custom_instructions: WithoutEffect = None
+    """Refused: instructions are not supported."""
+
+    translation_memory_id: WithoutEffect = None
+    """Refused: translation memories are not supported."""
 
     @property
     def all_glossary_ids(self) -> list[str]:
@@ -157,6 +175,13 @@ class LanguagesParameters(_Parameters):
 
     type: Literal["source", "target"] = "source"
     """`source` lists the languages to translate from, `target` those to translate to."""
+
+
+class ResourceParameters(_Parameters):
+    """What the languages are for."""
+
+    resource: Literal["translate_text", "translate_document", "glossary"] = "translate_text"
+    """The part of the protocol that the languages can be used with."""
 
 
 class DictionaryParameters(_Parameters):
