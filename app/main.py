@@ -26,7 +26,7 @@ from app.http.openapi import describe_on_request
 from app.http.origins import ANY, LOOPBACK, OriginGuard, is_loopback
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.route_table import Application, RouteTable
-from app.http.routes import admin, attention, docs, documents, health, metrics, models, page, translate
+from app.http.routes import admin, attention, detect, docs, documents, health, metrics, models, page, translate
 from app.http.stored_terms import TermSearches
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.backend import TranslationBackend
@@ -92,7 +92,7 @@ def create_app(
     if has_admin:
         app.state.admin_guesses = RequestRates(time.monotonic)
     native_routers = [
-        module.router for module in (translate, attention, documents, models, health, metrics, docs, page)
+        module.router for module in (translate, attention, detect, documents, models, health, metrics, docs, page)
     ]
     for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
         app.include_router(router)
@@ -101,7 +101,7 @@ def create_app(
         app.router.routes.append(app.state.assistants.route)
     app.mount("/page", page.page_files(), name="page")
     app.mount("/static", StaticFiles(directory=docs.STATIC), name="static")
-    describe_on_request(app, settings, [libretranslate.describe_shared_path] if at_root else [])
+    describe_on_request(app, settings, [libretranslate.describe_shared_paths] if at_root else [])
     app.middleware_stack = _with_middleware(RouteTable(app.routed(), native_routers), app, settings, is_local)
     return app
 

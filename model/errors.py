@@ -143,9 +143,16 @@ class UnsupportedPair(InputError):
     """
 
     def __init__(self, source: str | None, target: str | None, pairs: LanguagePairs) -> None:
-        super().__init__(
-            f"No single loaded pair fits source {source!r}, target {target!r}; name one of: {pairs.describe()}."
-        )
+        stated = {"source": None if source == "auto" else source, "target": target}
+        named = " and ".join(f"{side} {code!r}" for side, code in stated.items() if code is not None)
+        if not named:
+            problem = "The request names no language; add 'target'"
+        elif len(pairs.find(stated["source"], target)) > 1:
+            missing = " and ".join(f"'{side}'" for side, code in stated.items() if code is None)
+            problem = f"Several loaded pairs have {named}; add {missing or 'a region'}"
+        else:
+            problem = f"No loaded pair has {named}"
+        super().__init__(f"{problem}. The pairs are {pairs.describe()}.")
         self.source = source
         self.target = target
         self.pairs = pairs

@@ -41,10 +41,11 @@ class RequestTooSlow(ServiceError, code="request_too_slow", status=408, title="T
 class UnsupportedMediaType(
     ServiceError, code="unsupported_media_type", status=415, title="The body is of the wrong type"
 ):
-    """The Content-Type of a request is not among those ``accepted``."""
+    """The Content-Type of a request is not among those ``accepted``; a ``hint`` may say where it is."""
 
-    def __init__(self, content_type: str, accepted: Sequence[str]) -> None:
-        super().__init__(f"Content-Type is {content_type!r}; send {' or '.join(accepted)}.")
+    def __init__(self, content_type: str, accepted: Sequence[str], hint: str = "") -> None:
+        also = f" ({hint})" if hint else ""
+        super().__init__(f"Content-Type is {content_type!r}; send {' or '.join(accepted)}{also}.")
 
 
 class NotAcceptable(ServiceError, code="not_acceptable", status=406, title="No acceptable form of the answer"):

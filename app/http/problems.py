@@ -88,7 +88,9 @@ async def answer_routing_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404:
-        close = get_close_matches(path, list(request.app.openapi()["paths"]), n=1)
+        paths = list(request.app.openapi()["paths"])
+        # A client of another protocol that has the wrong address; else perhaps a slip.
+        close = [known for known in paths if known.endswith(path)] or get_close_matches(path, paths, n=1)
         return await answer_known_error(request, NotFound(path, close))
     if error.status_code == 405:
         response = await answer_known_error(request, MethodNotAllowed(request.method[:20], path[:200]))

@@ -30,6 +30,11 @@ LONGEST_VALUE_REPEATED = 100
 _UNIONS = frozenset({"text", "protect", "glossary"})
 """Fields of several types; the path of their errors includes the type."""
 
+_LIBRETRANSLATE = "clients of LibreTranslate use the address /libretranslate, or the setting VERSO_COMPAT"
+"""A hint for requests in that protocol."""
+
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
 _LANGUAGE_FIELDS = frozenset({"source", "target"})
 
 
@@ -65,7 +70,8 @@ def _check_declared(declared: str, encoding: str) -> None:
     media_type, _, parameters = declared.partition(";")
     charset = parameters.lower().replace(" ", "").replace('"', "").partition("charset=")[2]
     if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8", "us-ascii"):
-        raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"])
+        hint = _LIBRETRANSLATE if media_type.strip().lower() in _FORMS else ""
+        raise UnsupportedMediaType(declared[:LONGEST_VALUE_REPEATED], ["application/json"], hint)
     encoding = encoding.strip().lower()
     if encoding not in ("", "identity"):
         raise UnsupportedMediaType(f"content-encoding {encoding[:LONGEST_VALUE_REPEATED]}", ["application/json"])
@@ -207,6 +213,8 @@ def _describe(error: Mapping[str, Any], path: str, field_names: Sequence[str]) -
         case "extra_forbidden":
             if not field_names:
                 return "unknown field", None
+            if path == "q":
+                return f"unknown field; {_LIBRETRANSLATE}", None
             close = get_close_matches(path, field_names, n=1) if len(path) <= LONGEST_VALUE_REPEATED else []
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(field_names)}"
             return f"unknown field; {hint}", None

@@ -78,7 +78,6 @@ async def test_other_bodies_are_native_errors_included(arguments: dict[str, Any]
         ("POST", "/detect?q=a", 200),
         ("GET", "/languages", 200),
         ("GET", "/frontend/settings", 200),
-        ("GET", "/health", 200),
         ("GET", "/spec", 200),
         ("POST", "/suggest", 403),
         ("POST", "/translate_file", 400),

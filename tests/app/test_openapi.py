@@ -29,6 +29,7 @@ TOKEN = "a-secret-of-the-operator"
 ROUTES = [
     ("/translate", "post"),
     ("/attention", "post"),
+    ("/detect", "post"),
     ("/documents", "post"),
     ("/documents/{id}", "get"),
     ("/documents/{id}", "delete"),
@@ -36,6 +37,7 @@ ROUTES = [
     ("/models", "get"),
     ("/livez", "get"),
     ("/readyz", "get"),
+    ("/health", "get"),
     ("/metrics", "get"),
     ("/admin/models", "post"),
     ("/admin/models/{name}", "delete"),

@@ -1,4 +1,4 @@
-"""``GET /livez`` and ``GET /readyz``: whether the process works, and whether it accepts requests."""
+"""``GET /livez``, ``/readyz`` and ``/health``: whether the process works, and whether it accepts requests."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ async def livez(request: Request) -> HealthResponse:
     return ALIVE
 
 
+@router.head("/health", include_in_schema=False)
+@router.get(
+    "/health", name="health", summary="Whether requests are accepted, as `/readyz`", responses=answers(READY, NotReady)
+)
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", summary="Whether requests are accepted", responses=answers(READY, NotReady))
 async def readyz(request: Request) -> HealthResponse:

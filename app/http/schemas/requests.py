@@ -63,6 +63,18 @@ def _id_or_terms(value: Any) -> str | None:
     return "id" if isinstance(value, str) else "terms" if isinstance(value, list | tuple) else None
 
 
+TextOrTexts = Annotated[
+    Annotated[Text, Tag("text")]
+    | Annotated[list[Text], Field(min_length=1), BeforeValidator(measured_texts), Tag("texts")],
+    Discriminator(
+        _text_or_texts,
+        custom_error_type="text_or_texts",
+        custom_error_message="must be a string or a list of strings",
+    ),
+]
+"""One text or a list of texts."""
+
+
 class GlossaryTermBody(PartOfBody):
     """A term and how to translate it."""
 
@@ -202,15 +214,7 @@ class SteeringFields(DecodingFields):
 class TranslateRequest(SteeringFields):
     """Texts to translate, and how."""
 
-    text: Annotated[
-        Annotated[Text, Tag("text")]
-        | Annotated[list[Text], Field(min_length=1), BeforeValidator(measured_texts), Tag("texts")],
-        Discriminator(
-            _text_or_texts,
-            custom_error_type="text_or_texts",
-            custom_error_message="must be a string or a list of strings",
-        ),
-    ]
+    text: TextOrTexts
     """One text or a list of texts, within the service's limits; line breaks and spacing are kept."""
 
     format: TextFormat = "text"
@@ -233,6 +237,18 @@ class TranslateRequest(SteeringFields):
     return_confidence: bool = False
     """Whether translations have the model's confidence in the text and in each word, and the source words that it may
     have left out."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts, always as a list."""
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class DetectRequest(RequestBody):
+    """Texts whose languages to detect."""
+
+    text: TextOrTexts
+    """One text or a list of texts, within the service's limits; only the first few thousand characters are read."""
 
     @property
     def texts(self) -> list[str]:

@@ -60,7 +60,7 @@ def test_what_the_model_cannot_do_is_refused_before_ray_starts(
 ) -> None:
     bulk = ("--ray", texts, "--out", tmp_path / "out", "--device", "cpu")
     toy = (*bulk, "--model", toy_bundle)
-    assert "No single loaded pair fits" in refused(capsys, *toy, "--target", "fr")
+    assert "No loaded pair has" in refused(capsys, *toy, "--target", "fr")
     assert "forms of address" in refused(capsys, *toy, "--target", "de", "--formality", "formal")
     assert "has no vocabulary shortlist" in refused(capsys, *toy, "--target", "de", "--shortlist")
     assert "beam_size is 0" in refused(capsys, *toy, "--target", "de", "--beam-size", "0")

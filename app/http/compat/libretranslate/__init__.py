@@ -7,8 +7,8 @@ whose language cannot be detected and one in the target language come back uncha
 
 from app.http.compat.libretranslate.at_root import LibreTranslateAtRoot
 from app.http.compat.libretranslate.errors import error_shape
-from app.http.compat.libretranslate.openapi import describe_shared_path
+from app.http.compat.libretranslate.openapi import describe_shared_paths
 from app.http.compat.libretranslate.paths import PREFIX
 from app.http.compat.libretranslate.routes import router
 
-__all__ = ["PREFIX", "LibreTranslateAtRoot", "describe_shared_path", "error_shape", "router"]
+__all__ = ["PREFIX", "LibreTranslateAtRoot", "describe_shared_paths", "error_shape", "router"]

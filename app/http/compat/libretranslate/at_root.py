@@ -12,14 +12,15 @@ from app.http.compat.parameters import KEYLESS_BYTES
 from app.http.request_body import parse_json
 
 _PATHS = frozenset({"/detect", "/languages", "/frontend/settings", "/health", "/spec", "/suggest", "/translate_file"})
-"""Paths that no native route has."""
+"""Paths whose requests are all of the protocol, but for those to a shared path."""
 
 
 class LibreTranslateAtRoot:
     """Sends requests at the root that are LibreTranslate's to its routes, by rewriting their path.
 
-    Native routes stay as they are. ``POST /translate`` is LibreTranslate's if its body is not JSON, or an object with
-    the field ``q``. Only the beginning of a long body is read before the route checks the caller's key.
+    Native routes stay as they are, but for ``/health``. A request to a path of both is LibreTranslate's if its body is
+    not JSON, or an object with the field ``q``. Only the beginning of a long body is read before the route checks the
+    caller's key.
 
     Args:
         app: The application inside.
@@ -36,7 +37,7 @@ class LibreTranslateAtRoot:
             root = scope.get("root_path", "")
             path = scope["path"].removeprefix(root)
             belongs = path in _PATHS or path.startswith("/download_file/")
-            if path == SHARED and scope["method"] == "POST":
+            if path in SHARED and scope["method"] == "POST":
                 message = await self._read(receive)
                 belongs = _is_libretranslate(Headers(scope=scope).get("content-type", ""), message)
                 receive = _after(message, receive)

@@ -62,17 +62,19 @@ def refusals(messages: Mapping[int, str]) -> Responses:
     }
 
 
-def describe_shared_path(document: dict[str, Any]) -> None:
-    """Add the bodies and answers of this protocol to the native route of the same path.
+def describe_shared_paths(document: dict[str, Any]) -> None:
+    """Add the bodies and answers of this protocol to the native routes of the same paths.
 
     Args:
         document: The application's OpenAPI document, which is changed.
     """
-    native, compatible = document["paths"][SHARED]["post"], document["paths"][PREFIX + SHARED]["post"]
-    native["requestBody"]["content"] = _either(native["requestBody"]["content"], compatible["requestBody"]["content"])
-    for status, response in compatible["responses"].items():
-        own = native["responses"].get(status, {**response, "content": {}})
-        native["responses"][status] = {**own, "content": _either(own["content"], response["content"])}
+    for path in SHARED:
+        native, compatible = document["paths"][path]["post"], document["paths"][PREFIX + path]["post"]
+        bodies = native["requestBody"], compatible["requestBody"]
+        native["requestBody"]["content"] = _either(*(body["content"] for body in bodies))
+        for status, response in compatible["responses"].items():
+            own = native["responses"].get(status, {**response, "content": {}})
+            native["responses"][status] = {**own, "content": _either(own["content"], response["content"])}
 
 
 def _either(forms: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:

@@ -5,5 +5,5 @@ from __future__ import annotations
 PREFIX = "/libretranslate"
 """The path that all routes of the protocol begin with."""
 
-SHARED = "/translate"
-"""The path that a native route also has; at the root, the body of a request decides which route answers."""
+SHARED = ("/translate", "/detect")
+"""Paths that native routes also have; at the root, the body of a request decides which route answers."""

@@ -192,6 +192,7 @@ async def libretranslate_detect(
     return [_detection(detected, await service_of(request).language_pairs())]
 
 
+@router.post("/languages", name="libretranslate_languages_by_post", include_in_schema=False)
 @router.get("/languages", summary="The loaded languages", responses=answers(schemas.LANGUAGES))
 async def libretranslate_languages(request: Request) -> list[LanguageBody]:
     """The languages of the loaded models, and what each can be translated to."""
