@@ -54,8 +54,8 @@ async def test_at_the_root_the_body_decides_whose_request_it_is() -> None:
     async with client_of(rote_app(service, compat="libretranslate")) as client:
         own = await client.post("/detect", json={"text": "Guten Tag"})
         theirs = await client.post("/detect", json={"q": "Guten Tag"})
-    assert own.json() == {"detections": [{"language": "de", "confidence": 0.75}]}
         health = await client.get("/health")
+    assert own.json() == {"detections": [{"language": "de", "confidence": 0.75}]}
     assert theirs.json() == [{"language": "de", "confidence": 75.0}]
     assert health.json() == {"status": "ok"}
 
