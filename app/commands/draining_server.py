@@ -17,11 +17,14 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 
-from app.serving.service import TranslationService
 from app.steady_pool import SteadyPool
+
+if TYPE_CHECKING:
+    from app.serving.service import TranslationService
 
 logger = logging.getLogger("app")
 

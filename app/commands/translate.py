@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from app.commands.document_files import TranslateFile, find_documents, translate_files, translate_here
 from model.commands import bulk
 from model.commands import translate as offline
 from model.commands.models import decoding_options, search_table
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from verso_client import Client, ProblemError, TranslateOptions
 
 EPILOG = f"""{offline.EPILOG}
+Words and documents may also be named:
+  verso translate "Good morning." --target de
+  verso translate letter.docx README.md --target de
+A document's translation is a new file beside it (letter.de.docx), or in the folder --out; its path is printed.
+
 With --server a running service translates, which need not be on this machine (the package verso-client is needed):
   echo 'Good morning.' | verso translate --server http://localhost:8000 --target de
 """
@@ -48,9 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate."""
+    documents = [] if arguments.ray else find_documents(arguments.files)
+    folder = arguments.out
+    if arguments.files and not arguments.ray:
+        if documents:
+            _refuse_options_of_lines(arguments)
+            arguments.out = None
+        else:
+            arguments.words = " ".join(arguments.files)
+        arguments.files = []
     if arguments.server is None:
         if arguments.key_file is not None:
             raise ConfigError("--key-file is for a service; name its address with --server.")
+        if documents:
+            bulk.refuse_arguments(arguments)
+            arguments.out = folder
+            return translate_here(arguments, documents, decoding_options(arguments))
         return offline.run(arguments)
     if arguments.ray:
         raise ConfigError(
@@ -66,11 +85,50 @@ def run(arguments: argparse.Namespace) -> int:
         return _failed("--server needs the package verso-client, which is in the folder client: pip install ./client")
     try:
         with Client(arguments.server, headers=_headers(arguments.key_file)) as client:
+            if documents:
+                options: dict[str, Any] = {**_request_options(arguments)}
+                return translate_files(documents, folder, _by_service(client, options, arguments.quiet))
             service = _Service(client, arguments)
             offline.translate_input(arguments, service.translate, service.texts_at_once)
     except (ValueError, VersoError) as error:  # the former if it is no URL
         return _failed(str(error))
     return 0
+
+
+def _refuse_options_of_lines(arguments: argparse.Namespace) -> None:
+    """Refuse options that documents do not have.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    for name in ("input", "confidence", "target_prefix", "search"):
+        if getattr(arguments, name):
+            raise ConfigError(f"--{name.replace('_', '-')} is for words and lines, not for documents.")
+    if arguments.format != "text":
+        raise ConfigError("--format is for words and lines; the format of a document is that of its ending.")
+
+
+def _by_service(client: Client, options: dict[str, Any], quiet: bool) -> TranslateFile:
+    """Translates documents by a service.
+
+    Args:
+        client: Asks it.
+        options: Fields of the requests.
+        quiet: Whether to show no progress.
+    """
+    from verso_client import VersoError
+
+    if options["target"] is None:
+        raise ConfigError("Documents need --target.")
+    options["source"] = options["source"] or "auto"
+
+    def translate(path: Path) -> tuple[bytes, str]:
+        try:
+            return client.translate_document(path, progress=not quiet, **options), options["target"]
+        except VersoError as error:
+            raise DataError(str(error)) from error
+
+    return translate
 
 
 def _headers(key_file: Path | None) -> dict[str, str]:

@@ -39,19 +39,20 @@ _OPTIONS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options for files."""
-    group = parser.add_argument_group("files, with --ray")
+    group = parser.add_argument_group("words and files")
     group.add_argument(
         "files",
         nargs="*",
         metavar="FILE",
-        help="files, folders, or patterns in quotes, of Parquet, JSON lines and text",
+        help="words to translate, or documents; with --ray files, folders, or patterns in quotes, of Parquet, JSON "
+        "lines and text",
     )
     group.add_argument(
         "--ray",
         action="store_true",
         help="translate files with workers of Ray: on this machine, or the cluster that RAY_ADDRESS names",
     )
-    group.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the translated files; required")
+    group.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the translated files; with --ray required")
     group.add_argument(
         "--file-type",
         choices=get_args(FileType),

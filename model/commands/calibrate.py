@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from model.commands.models import (
     add_decoding_arguments,
@@ -26,7 +26,9 @@ from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bou
 from model.translation.confidence import Calibration, Evidence
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
-from model.translator import Translator
+
+if TYPE_CHECKING:
+    from model.translator import Translator
 
 _NUM_JOINED = 500
 """Pairs of sentences in which words without translation are looked for."""

@@ -7,7 +7,7 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from model.commands.models import (
     add_decoding_arguments,
@@ -23,7 +23,9 @@ from model.commands.models import (
 )
 from model.errors import DataError
 from model.translation.options import TranslationOptions
-from model.translator import Translator
+
+if TYPE_CHECKING:
+    from model.translator import Translator
 
 Lines = list[tuple[str, str]]
 """Sentences and their translations."""

@@ -8,8 +8,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
 EPILOG = """\
 examples:
   verso inspect verso.pt
@@ -62,6 +60,8 @@ def _inspected(path: Path) -> dict[str, Any]:
 
 def _parameters(config: Any) -> dict[str, int]:
     """Parameters of each part; a tied parameter is counted once, in the part that uses it first."""
+    import torch
+
     from model.network.transformer import Transformer
 
     with torch.device("meta"):

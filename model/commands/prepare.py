@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.artifacts.bundle import check_device
 from model.commands.models import device_of, say, with_progress
 from model.errors import ConfigError, DataError
 
@@ -71,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prepare."""
+    from model.artifacts.bundle import check_device
     from model.training.defaults import fitting_settings
     from model.training.preparation import prepare_text, read_files, read_table
     from model.training.recipe import configuration_text, text_statistics, try_vocabulary

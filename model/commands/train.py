@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from model.artifacts.bundle import check_device
 from model.commands.models import device_of, say
 from model.errors import ConfigError
 from model.network.presets import ABOUT
@@ -63,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train."""
+    from model.artifacts.bundle import check_device
     from model.artifacts.pretrained import PRETRAINED
     from model.process.allocator import keep_freed_memory
     from model.training.distributed import join_processes

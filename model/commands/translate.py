@@ -88,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_steering_arguments(parser)
     bulk.add_arguments(parser)
+    parser.set_defaults(words=None)  # of the program that takes them from the command line
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
 def translate_input(
     arguments: argparse.Namespace, translate: Callable[[Sequence[str]], Iterable[Translated]], lines_at_once: int
 ) -> None:
-    """Translate standard input to standard output.
+    """Translate standard input, or words of the command line, to standard output.
 
     Args:
         arguments: The command line.
@@ -125,7 +126,10 @@ def translate_input(
         DataError: The input is not UTF-8, or has several lines and an option is for a single sentence.
     """
     is_document = (arguments.input or ("lines" if arguments.format == "text" else "document")) == "document"
-    texts, end = (_document(), "") if is_document else (_lines(), "\n")
+    if arguments.words is not None:
+        texts, end = iter([arguments.words]), "\n"
+    else:
+        texts, end = (_document(), "") if is_document else (_lines(), "\n")
     with tqdm(unit=" texts" if is_document else " lines", disable=arguments.quiet or None, dynamic_ncols=True) as bar:
         while chunk := list(itertools.islice(texts, lines_at_once)):
             if len(chunk) > 1 and (arguments.target_prefix or arguments.search):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from model.errors import DataError
 
@@ -79,6 +78,9 @@ def fit(features: Sequence[Sequence[float]], adequate: Sequence[bool]) -> tuple[
             f"{sum(adequate)} of {len(adequate)} translations of the development text are adequate. A calibration "
             "needs adequate and inadequate ones: take more text, or another kind."
         )
+    # Imported here: the help of the command needs only the constants.
+    import torch
+
     x = torch.tensor(features, dtype=torch.float64)
     y = torch.tensor(adequate, dtype=torch.float64)
     mean, scale = x.mean(dim=0), x.std(dim=0)

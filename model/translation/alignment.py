@@ -7,10 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from model.text.symbols import Span, shifted
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _PUNCTUATION_WEIGHT = 0.2
 """Weight of a link between equal punctuation, less than that of most words."""

@@ -11,11 +11,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from model.text.symbols import Span
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _WORD = re.compile(r"\S+")
 

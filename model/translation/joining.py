@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from model.decoding.options import Hypothesis
 from model.text.placeholders import TargetSentence
@@ -18,6 +17,9 @@ from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import AnswerKey, SpanUse
 from model.translation.terms import TermUse
 from model.translation.writing import SentenceWriter
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 

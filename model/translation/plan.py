@@ -8,8 +8,6 @@ from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
@@ -24,6 +22,8 @@ from model.translation.search_trace import written_search
 from model.translation.verification import SOUND, Verifier
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from model.translation.document import DocumentWriter
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from model.text.glossary import spans_of_terms
 from model.text.placeholders import TargetSentence
 from model.text.symbols import Span, overlaps, shifted
 from model.translation.alignment import counterpart
 from model.translation.reading import SourceTerm
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TermStatus = Literal["used", "replaced", "missing"]
 

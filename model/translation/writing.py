@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 from dataclasses import replace
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from model.languages import plain_code
 from model.text.accelerators import place_of_accelerator
@@ -35,6 +34,9 @@ from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.alignment import counterpart, insertion_point
 from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _APOSTROPHE = re.compile("['\u2019]")
 _FEW_WORDS = 4

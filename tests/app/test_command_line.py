@@ -108,6 +108,17 @@ def test_help_and_version_import_neither_torch_nor_the_service() -> None:
         assert "verso" in run.stdout
 
 
+def test_the_help_of_every_command_answers_without_torch() -> None:
+    code = (
+        "import sys; from app.commands.main import COMMANDS, main\n"
+        "for command in COMMANDS:\n"
+        "    try: main([command.name, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "    assert not {'torch', 'fastapi'} & set(sys.modules), command.name"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=PATIENCE_S, check=True, stdout=subprocess.DEVNULL)
+
+
 def test_serving_imports_no_command_of_the_model() -> None:
     code = "import sys, app.__main__; assert not [name for name in sys.modules if name.startswith('model.commands')]"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=PATIENCE_S, check=True)
