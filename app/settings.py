@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import SettingsError
+from model.configuration import requirement
 from model.decoding.native.compiler import SET_NAMES
 from model.process.files import is_digest
 
@@ -392,5 +393,10 @@ def _sentence(problem: Any) -> str:
     if not problem["loc"]:
         return message
     name = str(problem["loc"][0])
-    value = "" if name in SECRETS else f" is {shown(name, problem['input'])!r}"
-    return f"{ENV_PREFIX}{name.upper()}{value}: {message[0].lower()}{message[1:]}"
+    if problem["type"] != "value_error":  # a bound of the field's type, and not a sentence of ours
+        field = Settings.model_fields[name]
+        bounds = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        example = "" if field.default in (None, "") else f", such as {field.default}"
+        message = f"must be {requirement(bounds)}{example}"
+    value = "" if name in SECRETS else f" is {shown(name, problem['input'])!r}; it"
+    return f"{ENV_PREFIX}{name.upper()}{value} {message}"

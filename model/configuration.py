@@ -114,7 +114,7 @@ def _sentence(kind: type[Any], detail: ErrorDetails) -> str:
         text = str(detail["ctx"]["error"])
         return f"{path}: {text}" if path else text
     value = detail["input"]
-    return f"{path} is {value!r}; it must be {_requirement(annotation)}{_hint(annotation, value)}."
+    return f"{path} is {value!r}; it must be {requirement(annotation)}{_hint(annotation, value)}."
 
 
 def _unknown_key(subject: str, key: Any, owner: Any) -> str:
@@ -162,8 +162,12 @@ def _unwrap(annotation: Any) -> tuple[Any, list[Any]]:
             return annotation, metadata
 
 
-def _requirement(annotation: Any) -> str:
-    """What a value of a type must be: ``a whole number of at least 1``."""
+def requirement(annotation: Any) -> str:
+    """What a value of a type must be: ``a whole number of at least 1``.
+
+    Args:
+        annotation: The type, with its bounds as metadata.
+    """
     base, metadata = _unwrap(annotation)
     for item in metadata:
         if isinstance(item, Requirement):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CONFIGURATION = "train.yaml"
 LEFT_OUT = "left-out.tsv"
 
+_TOLERANCE = 1.2
+"""How many times as long as wanted a training may probably take."""
+
 _CODE = re.compile(r"[a-z]{2,3}")
 
 _NO_LANGUAGES = ("txt", "tok", "raw")
@@ -88,13 +91,20 @@ def run(arguments: argparse.Namespace) -> int:
     hardware = _hardware(device)
     say("trying a vocabulary")
     tokenizer = try_vocabulary(prepared.train, languages)
-    fitting = fitting_settings(text_statistics(prepared.train, languages, tokenizer), hardware, arguments.hours)
+    statistics = text_statistics(prepared.train, languages, tokenizer)
+    fitting = fitting_settings(statistics, hardware, arguments.hours)
     name = arguments.name or "-".join(languages)
     text = configuration_text(name, languages, prepared.length_ratio, fitting)
     _write(arguments.out, languages, prepared, text)
     print(_report(prepared, languages))
     say("measuring the speed of a few updates")
-    print(_estimate(arguments, fitting, hardware, _measured(arguments.out, tokenizer, prepared.train, device)))
+    measured = _measured(arguments.out, tokenizer, prepared.train, device)
+    tokens_per_s = measured * hardware.num_processes
+    if fitting.num_tokens / tokens_per_s / 3600 > _TOLERANCE * arguments.hours:
+        fitting = fitting_settings(statistics, hardware, arguments.hours, (fitting.shape, tokens_per_s))
+        text = configuration_text(name, languages, prepared.length_ratio, fitting)
+        (arguments.out / CONFIGURATION).write_text(text, encoding="utf-8")
+    print(_estimate(arguments, fitting, hardware, measured))
     print(_next_steps(arguments.out, name))
     return 0
 
@@ -225,11 +235,9 @@ def _estimate(arguments: argparse.Namespace, fitting: FittingSettings, hardware:
         f"Training takes about {_duration(hours)} for {fitting.num_tokens / 1e6:.1f} M target tokens, at "
         f"{measured:,.0f} a second{several}, as just measured; evaluations and other programs are not counted.",
     ]
-    if hours > 1.2 * arguments.hours:
-        fewer = max(1, int(steps * arguments.hours / hours))
+    if hours > _TOLERANCE * arguments.hours:
         lines.append(
-            f"More than --hours {arguments.hours:g}, because {fitting.tokens_per_s:,.0f} a second were assumed. "
-            f"For {arguments.hours:g} hours, set max_steps to {fewer:,} and cooldown_steps to {fewer // 4:,}."
+            f"That is more than --hours {arguments.hours:g}, but {steps:,} updates are the fewest that are planned."
         )
     return "\n".join(lines)
 

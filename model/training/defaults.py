@@ -186,7 +186,9 @@ def fitting_vocab_size(num_characters: int) -> int:
     return 16_000
 
 
-def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AFTERNOON_H) -> FittingSettings:
+def fitting_settings(
+    text: TextStatistics, hardware: Hardware, hours: float = AFTERNOON_H, measured: tuple[Shape, float] | None = None
+) -> FittingSettings:
     """The settings for a text and a machine.
 
     The amount of text decides how large a model can become without learning the text by heart: up to 30,000 pairs the
@@ -202,10 +204,11 @@ def fitting_settings(text: TextStatistics, hardware: Hardware, hours: float = AF
         text: The training text.
         hardware: The machine.
         hours: Time that the updates may take.
+        measured: A shape, which is then kept, and its measured target tokens a second; assumed ones unless given.
     """
-    shape = _shape(text, hardware, hours)
+    shape = _shape(text, hardware, hours) if measured is None else measured[0]
     num_parameters = shape.num_parameters(text.vocab_size)
-    tokens_per_s = hardware.tokens_per_s(num_parameters)
+    tokens_per_s = hardware.tokens_per_s(num_parameters) if measured is None else measured[1]
     batch_tokens = shape.cpu_batch_tokens if hardware.kind == "cpu" else shape.gpu_batch_tokens
     tokens_per_update = FILL * batch_tokens * hardware.num_processes
     passes = min(60.0, max(6.0, 45 * math.sqrt(20_000 / text.num_short_pairs)))

@@ -231,7 +231,7 @@ async def test_an_endpoint_is_a_url(value: str) -> None:
 async def test_the_password_in_an_endpoint_is_in_no_error(value: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings({"VERSO_OTLP_ENDPOINT": value})
-    assert "***@localhost:4317': must be" in str(refused.value)
+    assert "***@localhost:4317'; it must be" in str(refused.value)
     assert "word" not in str(refused.value) and "word" not in str(refused.value.__cause__)
 
 
