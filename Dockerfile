@@ -57,13 +57,13 @@ FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="Verso" \
       org.opencontainers.image.description="A self-hosted translation service" \
       org.opencontainers.image.licenses="Apache-2.0 AND CC-BY-SA-4.0"
-# A volume that is mounted at the cache folder gets its owner.
+# Volumes that are mounted at these folders get their owner.
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso \
- && install --directory --owner verso /var/cache/verso
+ && install --directory --owner verso /var/cache/verso /var/lib/verso
 COPY --from=build /opt/verso /opt/verso
 COPY --from=sbom /sbom.cdx.json /opt/verso/sbom.cdx.json
 WORKDIR /opt/verso
-# Only /tmp is writable, and a volume at the cache folder.
+# Only /tmp is writable, and volumes at the folders for the cache and the data.
 ENV PATH=/opt/verso/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
