@@ -11,13 +11,25 @@ from app.documents.formats.xml_parts import local_name
 from app.serving.detection import has_letters
 from model.text.protection import find_spans
 
-_PARAGRAPHS = frozenset({"p", "h"})
-_RUNS = frozenset({"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak"})
+_PARAGRAPHS = frozenset({"p", "h", "si", "is"})
+_NOTE = "spreadsheetml/2006/main}text"
+_RUNS = frozenset({"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak", "rPh", "phoneticPr"})
 """What a translation divides otherwise, or what programs add when they save a document."""
 
 _TRANSLATED = frozenset({"title", "desc", "t", "index-title-template"})
 _TRANSLATED_ATTRIBUTES = frozenset(
-    {"descr", "title", "alt", "label", "num-prefix", "num-suffix", "num-list-format", "string"}
+    {
+        "descr",
+        "title",
+        "alt",
+        "label",
+        "num-prefix",
+        "num-suffix",
+        "num-list-format",
+        "string",
+        "string-value",
+        "fullCalcOnLoad",
+    }
 )
 _CHECKING = frozenset({"lang", "altLang", "dirty", "err", "smtClean", "noProof", "bmk"})
 """Properties of runs for spelling checkers and the like."""
@@ -40,7 +52,7 @@ def part_differences(before: etree._Element, after: etree._Element, place: str =
     place = f"{place}/{name}"
     if _tag(before) != _tag(after):
         yield place, _tag(before), _tag(after)
-    elif name in _PARAGRAPHS:
+    elif _is_paragraph(before):
         yield from _paragraph_differences(before, after, place)
     else:
         texts = [" ".join((element.text or "").split()) for element in (before, after)]
@@ -52,6 +64,10 @@ def part_differences(before: etree._Element, after: etree._Element, place: str =
             return
         for number, (child, other) in enumerate(zip(before, after, strict=True), start=1):
             yield from part_differences(child, other, f"{place}[{number}]")
+
+
+def _is_paragraph(element: etree._Element) -> bool:
+    return local_name(element) in _PARAGRAPHS or str(element.tag).endswith(_NOTE)
 
 
 def _paragraph_differences(before: etree._Element, after: etree._Element, place: str) -> Iterator[PartDifference]:
@@ -82,7 +98,7 @@ def _count(element: etree._Element, count: Counter[str], paragraphs: list[etree.
         name = local_name(child)
         if name not in _RUNS:
             count[_tag(child)] += 1
-        if name in _PARAGRAPHS:
+        if _is_paragraph(child):
             paragraphs.append(child)
         elif name != "rPr":
             _count(child, count, paragraphs)
@@ -95,7 +111,7 @@ def _own_text(element: etree._Element) -> str:
         name = local_name(child)
         if name not in _RUNS or name == "s":
             parts.append(" ")
-        if name and name not in _PARAGRAPHS:
+        if name and not _is_paragraph(child):
             parts.append(_own_text(child))
         if name not in _RUNS:
             parts.append(" ")
@@ -123,6 +139,9 @@ def _tag(element: etree._Element) -> str:
     for key, value in sorted(element.attrib.items()):
         name = str(key).rpartition("}")[2]
         is_numbering = shown[0] == "lvlText" and name == "val"
+        is_column = shown[0] == "tableColumn" and name == "name"
+        if is_column or (shown[0] == "t" and name == "space"):
+            continue
         if name not in _TRANSLATED_ATTRIBUTES and not name.startswith("rsid") and not is_numbering:
             shown.append(f'{name}="{value!s}"')
     return f"<{' '.join(shown)}>"

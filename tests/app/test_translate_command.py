@@ -53,9 +53,7 @@ def test_documents_that_fail_do_not_keep_others_from_being_translated(
 ) -> None:
     broken = tmp_path / "broken.docx"
     broken.write_bytes(b"no archive")
-    assert (
-        translate(str(broken), str(letter), "--target", "de", "--source", "en", "--out", str(tmp_path / "new")) == 1
-    )
+    assert translate(str(broken), str(letter), "--target", "de", "--source", "en", "--out", str(tmp_path / "new")) == 1
     assert (tmp_path / "new" / "letter.de.md").exists()
     assert "broken.docx" in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ from tests.app.documents.translated import in_capitals
 from tests.fuzz.mutations import mutated_archive, mutated_form, unpacked_size
 from tests.fuzz.target import Target
 
-ARCHIVES = (".docx", ".odt", ".pptx", ".epub")
+ARCHIVES = (".docx", ".odt", ".pptx", ".xlsx", ".ods", ".odp", ".epub")
 
 SECRET = "TOP-SECRET-OF-THE-OPERATOR"
 """Is in a file beside this one, which inputs name as an entity; no output may have it."""

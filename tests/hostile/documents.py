@@ -126,6 +126,15 @@ SLIDE_PARTS = {
 }
 SLIDE, SLIDE_END = f'<s xmlns:a="{DRAWING_SPACE}">', "</s>"
 
+SHEET_PARTS = {
+    "[Content_Types].xml": "<Types/>",
+    "xl/workbook.xml": "<w/>",
+    "xl/_rels/workbook.xml.rels": relationships(("sharedStrings", "s.xml"), ("table", "t.xml")),
+    "xl/s.xml": "<sst><si><t>a b</t></si></sst>",
+}
+SHEET, SHEET_END = "<sst>", "</sst>"
+TABLE, TABLE_END = "<table>", "</table>"
+
 ODT_PARTS = {"mimetype": "application/vnd.oasis.opendocument.text"}
 ODT = '<o xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0">'
 ODT_END = "</o>"
@@ -144,6 +153,16 @@ def word(make: Make) -> Make:
 def slide(make: Make) -> Make:
     """Presentations with a hostile slide."""
     return archived(SLIDE_PARTS, "ppt/slides/slide1.xml", make)
+
+
+def sheet(make: Make) -> Make:
+    """Workbooks with hostile texts."""
+    return archived({name: part for name, part in SHEET_PARTS.items() if name != "xl/s.xml"}, "xl/s.xml", make)
+
+
+def table(make: Make) -> Make:
+    """Workbooks with a hostile table."""
+    return archived(SHEET_PARTS, "xl/t.xml", make)
 
 
 def open_text(make: Make) -> Make:
@@ -611,6 +630,20 @@ SLIDES = {
         "<a:fld>", "</a:fld>", "<a:t>1</a:t>", SLIDE + "<a:p><a:r><a:t>a</a:t></a:r>", "</a:p>" + SLIDE_END, 200
     ),
 }
+SHEETS = {
+    "texts": repeated("<si><t>a</t></si>", SHEET, SHEET_END),
+    "runs": repeated("<r><t>a</t></r>", f"{SHEET}<si>", f"</si>{SHEET_END}"),
+    "lines": repeated("a\n", f"{SHEET}<si><r><t>", f"</t></r></si>{SHEET_END}"),
+    "texts of a run": repeated("<t>a</t>", f"{SHEET}<si><r>", f"</r></si>{SHEET_END}"),
+    "nested texts": nested("<si>", "</si>", "<t>a</t>", SHEET, SHEET_END),
+    "returns": repeated("_x000d_", f"{SHEET}<si><t>", f"\n</t></si>{SHEET_END}"),
+}
+TABLES = {
+    "columns": numbered(lambda n: f'<tableColumn name="{n} a"/>', TABLE, TABLE_END),
+    "columns of one name": repeated('<tableColumn name="a b"/>', TABLE, TABLE_END),
+    "formulas": repeated("<f>[</f>", TABLE, TABLE_END),
+    "a formula": repeated("[", f"{TABLE}<f>", f"</f>{TABLE_END}"),
+}
 ODT_FILES = {
     "paragraphs": repeated("<text:p>a</text:p>", ODT, ODT_END),
     "nested paragraphs": chains("<text:p>a", "</text:p>", "a", ODT, ODT_END, 200),
@@ -765,6 +798,8 @@ _FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
     (".xcstrings", XCODE, lambda make: make),
     (".docx", WORD_FILES, word),
     (".pptx", SLIDES, slide),
+    (".xlsx", SHEETS, sheet),
+    (".xlsx", TABLES, table),
     (".odt", ODT_FILES, open_text),
     (".epub", BOOK_PAGES, page),
     (".epub", CONTENTS, contents),

@@ -47,6 +47,7 @@ QUICK = {
         "nested bookmarks",
     ),
     "pptx": ("one formatting of many elements",),
+    "xlsx": ("nested texts", "columns of one name"),
     "odt": ("nested spans with text", "tabs in nested spans"),
     "epub": ("half of an empty element",),
 }

@@ -1,4 +1,4 @@
-"""Documents that are zip archives (.docx, .odt, .pptx, .epub): read with bounds, written with some parts replaced."""
+"""Documents that are zip archives (.docx, .odt and others): read with bounds, written with some parts replaced."""
 
 from __future__ import annotations
 

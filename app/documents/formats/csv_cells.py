@@ -61,7 +61,7 @@ class CsvCells(TextFile):
         is_header = bool(rows) and _are_column_names(rows)
         for row in rows[1:] if is_header else rows:
             for cell in row:
-                if not (cell.column in columns and _CAPITALS.fullmatch(cell.text)) and not _is_kept(cell.text):
+                if not (cell.column in columns and _CAPITALS.fullmatch(cell.text)) and not is_kept(cell.text):
                     self._add_cell(cell)
 
     def _rows(self, start: int) -> Iterator[list[_Cell]]:
@@ -96,7 +96,12 @@ class CsvCells(TextFile):
         self.add(Unit(cell.text), put)
 
 
-def _is_kept(text: str) -> bool:
+def is_kept(text: str) -> bool:
+    """Whether the text of a cell is a formula or a code.
+
+    Args:
+        text: The text.
+    """
     return bool(_FORMULA.match(text) or _SHORT_CODE.fullmatch(text)) or is_code(text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from lxml import etree
 
@@ -63,13 +64,17 @@ class OfficeFile(DocumentFile):
 
     def add(self, unit: Unit, put: Callable[[str], None]) -> None:
         """Add a unit of the part whose root was given last."""
-        name = self._part
+        note = self.note_change()
 
         def put_and_note(translation: str) -> None:
-            self._changed.add(name)
+            note()
             put(translation)
 
         super().add(unit, put_and_note)
+
+    def note_change(self) -> Callable[[], None]:
+        """What notes that the part whose root was given last has changed."""
+        return partial(self._changed.add, self._part)
 
     def add_numbering(self, parts: Sequence[str], put: Callable[[str], None]) -> None:
         """Add the words around the numbers of headings or of a list. The model reads them with a number.

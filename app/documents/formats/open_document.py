@@ -1,15 +1,16 @@
-"""OpenDocument text (.odt): paragraphs and headings of the text, of tables, frames, notes, headers and footers."""
+"""OpenDocument texts, presentations and sheets: paragraphs, also of tables, frames, notes, headers and footers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from lxml import etree
 
 from app.documents.formats.archives import MACROS_REFUSED
+from app.documents.formats.csv_cells import is_kept
 from app.documents.formats.document_file import Unit
 from app.documents.formats.inline import (
     TAB,
@@ -45,6 +46,7 @@ _NUMBERED = ("{*}outline-level-style", "{*}list-level-style-number")
 _NUMBER_FORMAT = "{urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0}num-list-format"
 _NUMBER = re.compile(r"(%\d+%(?:[.:/-]?%\d+%)*+)")
 _ANY_NUMBER = "%1%"
+_CONTENT_OF_CELL = f"{_SPACE % 'office'}string-value"
 _RAW_SPACE = re.compile(r"[ \t\r\n]+")
 _SPACES = re.compile("( {2,})")
 
@@ -56,8 +58,11 @@ class OpenDocumentText(OfficeFile):
         data: The file.
 
     Raises:
-        DocumentRefused: It is damaged, encrypted or no OpenDocument text, or has macros.
+        DocumentRefused: It is damaged, encrypted or another kind of document, or has macros.
     """
+
+    media_type = b"application/vnd.oasis.opendocument.text"
+    """How its member ``mimetype`` begins."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -65,7 +70,7 @@ class OpenDocumentText(OfficeFile):
             if next(root.iter(f"{_SPACE % 'office'}script"), None) is not None:
                 raise DocumentRefused(MACROS_REFUSED)
             for element in list(root.iter(*_TEXT_ELEMENTS)):
-                if not any(local_name(around) in _KEPT for around in element.iterancestors()):
+                if not any(local_name(around) in _KEPT or _is_computed(around) for around in element.iterancestors()):
                     self._add_paragraph(element)
             for element in root.iter(f"{_FORM}*"):
                 for name in (f"{_FORM}label", f"{_FORM}title"):
@@ -74,8 +79,8 @@ class OpenDocumentText(OfficeFile):
                 self._add_numbering(element)
 
     def check(self) -> None:
-        """Refuse an archive that is no OpenDocument text."""
-        self.archive.require("mimetype", b"application/vnd.oasis.opendocument.text")
+        """Refuse an archive that is another kind of document."""
+        self.archive.require("mimetype", self.media_type)
         self.archive.require("content.xml")
 
     def part_names(self) -> list[str]:
@@ -108,6 +113,37 @@ class OpenDocumentText(OfficeFile):
         self.add_numbering([style.get(names[0], ""), _ANY_NUMBER, style.get(names[1], "")], put_around)
         format_parts = _NUMBER.split(style.get(_NUMBER_FORMAT, ""))
         self.add_numbering(format_parts, lambda translation: style.set(_NUMBER_FORMAT, clean(translation)))
+
+
+class OpenDocumentPresentation(OpenDocumentText):
+    """An OpenDocument presentation, with the notes of its slides."""
+
+    media_type = b"application/vnd.oasis.opendocument.presentation"
+
+
+class OpenDocumentSheet(OpenDocumentText):
+    """An OpenDocument spreadsheet. Formulas, numbers, dates and names of sheets stay."""
+
+    media_type = b"application/vnd.oasis.opendocument.spreadsheet"
+
+    def _add_paragraph(self, paragraph: etree._Element) -> None:
+        if not is_kept("".join(map(str, paragraph.itertext()))):
+            super()._add_paragraph(paragraph)
+
+    def change_later(self, element: etree._Element, change: Callable[[], None]) -> None:
+        """As for all documents; a cell whose text changes has no other record of it."""
+        cell = element.getparent()
+        if cell is not None and _CONTENT_OF_CELL in cell.attrib:
+            del cell.attrib[_CONTENT_OF_CELL]
+        super().change_later(element, change)
+
+
+def _is_computed(element: etree._Element) -> bool:
+    """Whether an element is a cell whose text a program makes: of a formula, a number or a date."""
+    if local_name(element) not in ("table-cell", "covered-table-cell"):
+        return False
+    kind = element.get(f"{_SPACE % 'office'}value-type", "string")
+    return f"{_SPACE % 'table'}formula" in element.attrib or kind != "string"
 
 
 class _TextContent(MixedContent):

@@ -88,9 +88,15 @@ FORMATS = {
         DocumentFormat(".dotx", f"{_OFFICE}.wordprocessingml.template", "word", "WordDocument"),
         DocumentFormat(".odt", "application/vnd.oasis.opendocument.text", "open_document", "OpenDocumentText"),
         DocumentFormat(".ott", "application/vnd.oasis.opendocument.text-template", "open_document", "OpenDocumentText"),
+        DocumentFormat(
+            ".odp", "application/vnd.oasis.opendocument.presentation", "open_document", "OpenDocumentPresentation"
+        ),
+        DocumentFormat(".ods", "application/vnd.oasis.opendocument.spreadsheet", "open_document", "OpenDocumentSheet"),
         DocumentFormat(".pptx", f"{_OFFICE}.presentationml.presentation", "slides", "Presentation"),
         DocumentFormat(".potx", f"{_OFFICE}.presentationml.template", "slides", "Presentation"),
         DocumentFormat(".ppsx", f"{_OFFICE}.presentationml.slideshow", "slides", "Presentation"),
+        DocumentFormat(".xlsx", f"{_OFFICE}.spreadsheetml.sheet", "workbook", "Workbook"),
+        DocumentFormat(".xltx", f"{_OFFICE}.spreadsheetml.template", "workbook", "Workbook"),
         DocumentFormat(".epub", "application/epub+zip", "book", "Book"),
     )
 }
@@ -106,6 +112,8 @@ _CONTENTS = {
     suffix: re.compile(pattern, re.DOTALL | re.IGNORECASE | re.MULTILINE)
     for suffix, pattern in {
         ".odt": r"\APK\x03\x04.{26,60}application/vnd\.oasis\.opendocument\.text",
+        ".odp": r"\APK\x03\x04.{26,60}application/vnd\.oasis\.opendocument\.presentation",
+        ".ods": r"\APK\x03\x04.{26,60}application/vnd\.oasis\.opendocument\.spreadsheet",
         ".epub": r"\APK\x03\x04.{26,60}application/epub\+zip",
         ".vtt": r"\AWEBVTT\b",
         ".srt": r"\A\s*+\d{1,9}[^\S\n]*+\n\s*+\d{1,3}:\d\d:\d\d[,.]\d{1,3}\s++-->",
@@ -156,4 +164,6 @@ def _suffix_of(content: bytes) -> str:
         return ".docx"
     if content.startswith(_ARCHIVE) and b"ppt/presentation.xml" in content:
         return ".pptx"
+    if content.startswith(_ARCHIVE) and b"xl/workbook.xml" in content:
+        return ".xlsx"
     return next((suffix for suffix, pattern in _CONTENTS.items() if pattern.search(text)), "")

@@ -90,11 +90,11 @@ def _form() -> dict[str, Any]:
 async def add_document(request: Request) -> DocumentBody:
     """Accept a document and translate it in the background, one document at a time.
 
-    The file is `.txt`, `.md`, `.html`, `.srt`, `.vtt`, `.csv`, `.docx`, `.odt`, `.pptx`, `.epub`, or a catalogue of a
-    program such as `.po`, `.xliff`, `.json`, `.yaml`, `.properties`, `.strings`, `.xcstrings`, `.ts` or Android's
-    `.xml`. Only its text is translated: formatting, code, links, times and names of keys stay. Other requests have
-    priority over documents. Numbers and lists in fields of the form are written as in JSON. With `source: auto` the
-    language is detected once, from the beginning of the document.
+    The file is `.txt`, `.md`, `.html`, `.srt`, `.vtt`, `.csv`, `.docx`, `.odt`, `.pptx`, `.xlsx`, `.epub`, or a
+    catalogue of a program such as `.po`, `.xliff`, `.json`, `.yaml`, `.properties`, `.strings`, `.xcstrings`, `.ts` or
+    Android's `.xml`. Only its text is translated: formatting, code, links, times and names of keys stay. Other requests
+    have priority over documents. Numbers and lists in fields of the form are written as in JSON. With `source: auto`
+    the language is detected once, from the beginning of the document.
     """
     settings = settings_of(request)
     form = await read_file_form(request, settings.max_document_bytes)
