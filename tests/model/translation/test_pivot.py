@@ -142,7 +142,9 @@ def told() -> Translator:
 
 @settings(max_examples=40, phases=[Phase.generate])
 @given(st.lists(st.sampled_from([*WORDS, *SPANS]), min_size=1, max_size=9), st.sampled_from(["text", "html"]))
-def test_each_span_comes_back_once_whatever_the_models_write(told: Translator, words: list[str], format: TextFormat) -> None:
+def test_each_span_comes_back_once_whatever_the_models_write(
+    told: Translator, words: list[str], format: TextFormat
+) -> None:
     text = " ".join(word for word in words if format == "text" or not set(word) & set("<>&"))
     translation = translate(text, replace(GREEDY, format=format, max_new_tokens=20), told)
     (direct,) = told.translate([text], replace(GREEDY, format=format, max_new_tokens=20), "en", "de")
