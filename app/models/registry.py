@@ -132,7 +132,9 @@ class Registry(Generic[ModelT]):
         """The language pairs that are translated in two legs, and others of the same languages."""
         if (pivot := self._pivot) is None:
             return LanguagePairs()
-        return merge(_reachable(models, pivot) for models in self._by_engine())
+        return merge(
+            _reachable(merge(model.manifest.directions for model in models), pivot) for models in self._by_engine()
+        )
 
     def add(self, model: ModelT) -> LanguagePairs:
         """Add a model, which serves requests from now on.
@@ -229,26 +231,30 @@ def _match(models: Iterable[ModelT], source: str | None, target: str | None) -> 
     return matches[0] if len(_distinct(matches)) == 1 else None
 
 
-def _reachable(models: Sequence[ModelT], pivot: str) -> LanguagePairs:
-    """The pairs that models translate in two legs; languages with both directions are all of them, with the pivot's."""
-    direct = merge(model.manifest.directions for model in models)
-    into = (match for code in direct.sources if (match := _match(models, code, pivot)))
-    onward = (match for code in direct.targets if (match := _match(models, pivot, code)))
-    sources = dict.fromkeys(match.source for match in into)
-    targets = dict.fromkeys(match.target for match in onward)
-    both = [code for code in sources if code in targets]
-    if len(both) > 1:
-        both.append(next(match.target for code in both if (match := _match(models, code, pivot))))
-    members = frozenset(both)
+def _reachable(direct: LanguagePairs, pivot: str) -> LanguagePairs:
+    """The pairs that models translate in two legs; languages with both directions are all of them, with the pivot's.
+
+    Args:
+        direct: The pairs of the models.
+        pivot: The pivot language.
+    """
+    pivots = [code for code in direct.languages if closest(pivot, (code,)) is not None]
+    group = direct.any_to_any if set(pivots).intersection(direct.any_to_any) else ()
+    sources = dict.fromkeys([*(source for source, target in direct.pairs if target in pivots), *group])
+    targets = dict.fromkeys([*(target for source, target in direct.pairs if source in pivots), *group])
+    both = [code for code in sources if code in targets and code not in pivots]
+    members = frozenset([*both, *pivots] if len(both) > 1 else ())
+    known = set(direct.pairs)
     pairs = (
         (source, target)
         for source in sources
         for target in targets
         if standard_code(source) != standard_code(target)
+        and (source, target) not in known
         and not members.issuperset((source, target))
-        and not _matches(models, source, target)
+        and not set(pivots).intersection((source, target))
     )
-    return LanguagePairs(tuple(pairs), tuple(both) if len(both) > 1 else ())
+    return LanguagePairs(tuple(pairs), (*both, *pivots[:1]) if members else ())
 
 
 def _standard_pair(pair: Pair) -> Pair:

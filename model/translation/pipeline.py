@@ -15,6 +15,7 @@ lacks, or for other hypotheses. Nothing here runs a model, so everything may be 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
@@ -226,6 +227,7 @@ class TextPipeline:
         kept: Sequence[Span],
         terms: Sequence[SourceTerm],
         *,
+        apostrophe: str,
         has_marks: bool,
     ) -> SourceText:
         """A plain text whose sentences are given; those that the model does not accept are split.
@@ -237,6 +239,7 @@ class TextPipeline:
             sentences: Its sentences, in order. Those without letters are not translated.
             kept: Spans that come back unchanged, whatever the options protect.
             terms: Its glossary terms.
+            apostrophe: How apostrophes of its translation are escaped, if its own ones are not; empty if they are not.
             has_marks: Whether markup is placed in its translation, by alignment.
 
         Raises:
@@ -249,7 +252,8 @@ class TextPipeline:
 
         @lru_cache(maxsize=1)  # most sentences fit
         def read(start: int, end: int) -> SourceSentence:
-            return self.reader.read(text, start, end, spans, options, pair, edits, terms)
+            sentence = self.reader.read(text, start, end, spans, options, pair, edits, terms)
+            return sentence if sentence.apostrophe else replace(sentence, apostrophe=apostrophe)
 
         def fits(start: int, end: int) -> bool:
             return len(read(start, end).token_ids) <= self._max_source_tokens

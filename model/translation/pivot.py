@@ -203,7 +203,14 @@ class _Middle:
             span for sentence, span in zip(self._sentences, self.written.sentences, strict=True) if not sentence.is_kept
         ]
         return pipeline.read_divided(
-            self.written.text, pair, options, spans, self._kept, self._targets, has_marks=self.text.has_marks
+            self.written.text,
+            pair,
+            options,
+            spans,
+            self._kept,
+            self._targets,
+            apostrophe=next((sentence.apostrophe for sentence in self._sentences), ""),
+            has_marks=self.text.has_marks,
         )
 
     def source_span(self, span: Span) -> Span:

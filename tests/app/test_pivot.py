@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from app.settings import Settings, load_settings
 from model.errors import InvalidMarkup, SeveralSentences, UnsupportedFormality, UnsupportedPair
 from model.text.glossary import GlossaryTerm
 from model.translation.options import TranslationOptions
+from tests.app.accounts.keyed import bearer, make_file, make_key, used
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, WordDetector, manifest_of
 from tests.app.observed import ObservedService
 from tests.app.services import GREEDY, PATIENCE_S, advance_clock, ask, service_with, texts_of
@@ -348,3 +350,12 @@ async def test_what_is_listed_is_translated_and_nothing_else() -> None:
                 else:
                     assert pairs.find(source, target), (source, target)
                     assert outcome.texts[0].result, (source, target)
+
+
+async def test_characters_count_once(tmp_path: Path) -> None:
+    path = make_file(tmp_path / "keys.sqlite")
+    async with serving(keys_db=path) as client:
+        headers = bearer(make_key(path))
+        answer = await client.post("/translate", json={"text": ["le chat", "noir"], **FR_DE}, headers=headers)
+        assert answer.status_code == 200
+    assert used(path) == (len("le chatnoir"), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -261,3 +262,36 @@ def test_a_sentence_that_is_too_long_for_the_second_model_is_split(toy: Translat
     short.decode([onward])
     assert [onward.sentence(index, {}).source for index in range(3)] == [(0, 9), (10, 31), (31, 31)]
     assert onward.complete().num_sentences == 2
+
+
+def test_apostrophes_are_escaped_as_in_the_text_if_the_middle_has_none() -> None:
+    told = told_model("'")
+    for text, expected in (
+        ("it\\'s old.", "dog\\'s old."),
+        ("it is old.", "dog's old."),
+        ("it''s old.", "dog''s old."),
+    ):
+        plan = prepare_first(told.pipeline, told.pipeline, text, BACK, GREEDY)
+        plan.settle([Hypothesis(told.pipeline.tokenizer.encode_target("alten Hund.")[:-1], None, "stop")])
+        onward = SecondLeg(plan, {}, None, told.pipeline, BACK[1:], GREEDY)
+        onward.settle([Hypothesis(told.pipeline.tokenizer.encode_target("dog's old.")[:-1], None, "stop")])
+        assert onward.complete().text == expected
+
+
+PARTS = ["red", "<b>cat sees</b>", "<i>old</i>", '<a href="x">the <b>dog</b></a>', "<br>", "<code>x</code>", "{name}",
+         "tree.", "House,", "&amp;", "<i></i>", "<p>likes</p>"]  # fmt: skip
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=9))
+def test_markup_is_kept_whatever_the_models_write(told: Translator, parts: list[str]) -> None:
+    text = " ".join(parts)
+    options = replace(GREEDY, format="html", max_new_tokens=20, return_alignment=True, return_confidence=True)
+    translation = translate(text, options, told)
+    assert sorted(re.findall(r"<[^>]*>", translation.text)) == sorted(re.findall(r"<[^>]*>", text))
+    assert translation.alignment is not None and translation.confidence is not None
+    for link in translation.alignment:
+        assert 0 <= link.source[0] <= link.source[1] <= len(text)
+        assert 0 <= link.target[0] <= link.target[1] <= len(translation.text)
+    uncovered = translation.confidence.uncovered
+    assert uncovered is not None and list(uncovered) == sorted(set(uncovered))
