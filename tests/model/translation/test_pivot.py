@@ -295,3 +295,23 @@ def test_markup_is_kept_whatever_the_models_write(told: Translator, parts: list[
         assert 0 <= link.target[0] <= link.target[1] <= len(translation.text)
     uncovered = translation.confidence.uncovered
     assert uncovered is not None and list(uncovered) == sorted(set(uncovered))
+
+
+def test_links_and_spans_of_a_sentence_that_stays_move_with_those_before_it(told: Translator, toy: Translator) -> None:
+    text = "red cat. the cat {x} likes a dog. 42 {y}! red cat."
+    options = replace(GREEDY, return_alignment=True)
+    plan = prepare_first(told.pipeline, toy.pipeline, text, BACK, options)
+    assert plan.num_sentences == 3
+    loop(plan, 1, "dog", told.pipeline.tokenizer)
+    for index, answer in ((0, "rote Katze mag den Hund."), (2, "Katze.")):
+        plan.settle_one(index, Hypothesis(told.pipeline.tokenizer.encode_target(answer)[:-1], None, "stop"))
+    onward = SecondLeg(plan, attention(told, plan.attended), None, toy.pipeline, BACK[1:], options)
+    for index, answer in ((0, "tree."), (1, "old house.")):
+        onward.settle_one(index, Hypothesis(toy.pipeline.tokenizer.encode_target(answer)[:-1], None, "stop"))
+    translation = onward.complete(attention(toy, onward.attended))
+    assert translation.text == "tree. the cat {x} likes a dog. 42 {y}! old house."
+    assert translation.integrity is not None and translation.alignment is not None
+    assert [translation.text[slice(*use.target)] for use in translation.integrity] == ["{x}", "42", "{y}"]
+    stays = [link for link in translation.alignment if text.index("the") <= link.source[0] < text.index("42")]
+    assert [translation.text[slice(*link.target)] for link in stays] == [text[slice(*link.source)] for link in stays]
+    assert len(stays) > 6
