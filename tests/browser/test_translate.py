@@ -444,4 +444,4 @@ def test_a_pair_in_two_legs_is_offered_and_names_the_language_between(page: Page
     translated(page, BOOK, BUCH)
     expect(page.locator("main")).to_contain_text("Via English: translated by french, then by verso-en-de.")
     page.goto("/#/tour")
-    expect(shown(page, "tour")).to_contain_text("No loaded model translates these languages.")
+    expect(shown(page, "tour")).to_contain_text("No single model translates these languages.")

@@ -43,7 +43,7 @@ export function tourView(page) {
   function draw() {
     contents.mark(chapter);
     if (lesson) fill(article, ...chapterParts(chapter, lesson, focus));
-    else fill(article, h("p", { class: "notice" }, "No loaded model translates these languages."));
+    else fill(article, h("p", { class: "notice" }, "No single model translates these languages."));
   }
 
   function renew() {
