@@ -244,13 +244,13 @@ def _reachable(direct: LanguagePairs, pivot: str) -> LanguagePairs:
     targets = dict.fromkeys([*(target for source, target in direct.pairs if source in pivots), *group])
     both = [code for code in sources if code in targets and code not in pivots]
     members = frozenset([*both, *pivots] if len(both) > 1 else ())
-    known = set(direct.pairs)
+    direct_pairs = set(direct.pairs)
     pairs = (
         (source, target)
         for source in sources
         for target in targets
         if standard_code(source) != standard_code(target)
-        and (source, target) not in known
+        and (source, target) not in direct_pairs
         and not members.issuperset((source, target))
         and not set(pivots).intersection((source, target))
     )

@@ -45,7 +45,7 @@ class Via:
     """The first of two legs of a translation.
 
     Args:
-        language: The language between.
+        language: The pivot language.
         model: Name of the model that translated into it.
     """
 

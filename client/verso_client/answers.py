@@ -204,7 +204,7 @@ class Via:
     """The first of two legs of a translation.
 
     Args:
-        language: The language between.
+        language: The pivot language.
         model: The model that translated into it.
     """
 

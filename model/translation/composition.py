@@ -1,7 +1,7 @@
 """The translation of a text in two legs, composed of both: from the text to what was written, and from that on.
 
-What the first leg wrote is called the middle. All spans of the first leg end in it, and those of the second leg begin
-in it; characters outside of the second leg's sentences are unchanged.
+What the first leg wrote is called the pivot text. The spans of the first leg end in it, and those of the second leg
+begin in it; characters outside of the second leg's sentences are unchanged.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class PivotTerm:
 
     Args:
         source: Characters of the text.
-        middle: Characters of the middle that it is aligned with; None if there are none.
+        pivot: Characters of the pivot text that it is aligned with; None if there are none.
     """
 
     source: Span
-    middle: Span | None
+    pivot: Span | None
 
 
 class _Index(Generic[_T]):
@@ -61,24 +61,24 @@ class _Index(Generic[_T]):
 
 
 def compose(
-    text: SourceText, first: WrittenText, terms: Sequence[PivotTerm], middle: SourceText, second: WrittenText
+    text: SourceText, first: WrittenText, terms: Sequence[PivotTerm], pivot: SourceText, second: WrittenText
 ) -> WrittenText:
     """The translation of a text in two legs.
 
     Args:
         text: The text.
-        first: The middle, with all details.
+        first: The pivot text, with all details.
         terms: The glossary terms of the text.
-        middle: The middle as the second leg read it.
+        pivot: The pivot text as the second leg read it.
         second: Its translation.
 
     Returns:
         The translation, with the details that the second leg has. A link has the product of both weights, and a word
-        its probability times that of the least probable word of the middle that it is linked to.
+        its probability times that of the least probable word of the pivot text that it is linked to.
     """
-    if len(second.sentences) != len(middle.sentences):
+    if len(second.sentences) != len(pivot.sentences):
         return WrittenText(second.text)  # written without details
-    composition = _Composition(text, first, middle, second)
+    composition = _Composition(text, first, pivot, second)
     links = composition.links()
     return WrittenText(
         second.text,
@@ -94,14 +94,14 @@ def compose(
 class _Composition:
     """The parts of :func:`compose`, with its arguments."""
 
-    def __init__(self, text: SourceText, first: WrittenText, middle: SourceText, second: WrittenText) -> None:
+    def __init__(self, text: SourceText, first: WrittenText, pivot: SourceText, second: WrittenText) -> None:
         self._text = text
         self._first = first
         self._second = second
-        self._sentences = [(sentence.start, sentence.end) for sentence in middle.sentences]
+        self._sentences = [(sentence.start, sentence.end) for sentence in pivot.sentences]
         self._ends = [end for _, end in self._sentences]
-        self._to_middle = _Index(first.links, lambda link: link.target)
-        self._from_middle = _Index(second.links, lambda link: link.source)
+        self._to_pivot = _Index(first.links, lambda link: link.target)
+        self._from_pivot = _Index(second.links, lambda link: link.source)
         self._to_target = _Index(second.links, lambda link: link.target)
 
     def links(self) -> list[AlignmentLink]:
@@ -125,7 +125,7 @@ class _Composition:
         return tuple(self._span(use, uses.overlapping(use.target)) for use in self._first.spans)
 
     def _span(self, use: SpanUse, candidates: Sequence[SpanUse]) -> SpanUse:
-        """A protected span, which is one of the middle, or part of one."""
+        """A protected span, which is one of the pivot text, or part of one."""
         for onward in candidates:
             if onward.source[0] <= use.target[0] and use.target[1] <= onward.source[1]:
                 target = shifted(use.target, onward.target[0] - onward.source[0])
@@ -136,8 +136,8 @@ class _Composition:
         """The glossary terms of the text."""
         uses = {use.source: use for use in self._second.terms}
         return tuple(
-            TermUse(term.source, uses[term.middle].target, uses[term.middle].status)
-            if term.middle in uses
+            TermUse(term.source, uses[term.pivot].target, uses[term.pivot].status)
+            if term.pivot in uses
             else TermUse(term.source, None, "missing")
             for term in terms
         )
@@ -172,7 +172,7 @@ class _Composition:
         lost = (
             word
             for span in self._second.uncovered
-            for link in self._to_middle.overlapping(span)
+            for link in self._to_pivot.overlapping(span)
             for word in words.overlapping(link.source)
         )
         return tuple(sorted({*self._first.uncovered, *lost}))
@@ -181,12 +181,12 @@ class _Composition:
         """For tokens of the text without a link, the most probable tokens of the translation."""
         linked = {link.source for link in links}
         nearest = _Index(self._second.nearest, lambda pair: pair[0])
-        ways = [*((link.source, link.target) for link in self._first.links), *self._first.nearest]
-        for source, middle in sorted(ways):
+        pairs = [*((link.source, link.target) for link in self._first.links), *self._first.nearest]
+        for source, pivot in sorted(pairs):
             if source in linked:
                 continue
-            targets = [link.target for link in self._from_middle.overlapping(middle)]
-            targets += [target for _, target in nearest.overlapping(middle)]
+            targets = [link.target for link in self._from_pivot.overlapping(pivot)]
+            targets += [target for _, target in nearest.overlapping(pivot)]
             if targets:
                 linked.add(source)
                 yield source, targets[0]
@@ -194,13 +194,13 @@ class _Composition:
     def _before(self, span: Span) -> AlignmentLink | None:
         """The link of the first leg whose token shares the most characters with one of the second leg."""
         return max(
-            self._to_middle.overlapping(span),
+            self._to_pivot.overlapping(span),
             key=lambda link: (min(link.target[1], span[1]) - max(link.target[0], span[0]), link.weight),
             default=None,
         )
 
     def _is_outside(self, span: Span) -> bool:
-        """Whether characters of the middle are outside of the sentences of the second leg."""
+        """Whether characters of the pivot text are outside of the sentences of the second leg."""
         index = bisect_right(self._ends, span[0])
         return index == len(self._sentences) or span[1] <= self._sentences[index][0]
 

@@ -38,16 +38,16 @@ def prepare_first(
         first: The pipeline of its model.
         second: The pipeline of the second leg's model.
         text: Any text or document.
-        languages: Its language and the language between, as the first model spells them, and the target language.
+        languages: Its language and the pivot language, as the first model spells them, and the target language.
         options: How to translate the text into the target language.
 
     Raises:
         UnsupportedFormality: The second model does not support the form of address.
         InputError: As for :meth:`model.translation.pipeline.TextPipeline.prepare`.
     """
-    source, middle, target = languages
+    source, pivot, target = languages
     second.reader.capabilities.check_formality(options.formality, target)
-    plan = first.prepare(text, source, middle, _options_of_first(options))
+    plan = first.prepare(text, source, pivot, _options_of_first(options))
     if options.steering:
         expect_sentence(text, plan.num_sentences, options)
     return plan
@@ -96,7 +96,7 @@ class SecondLeg(Plan):
         attention: The attention weights of its ``attended`` answers.
         evidence: The evidence of its sentences, if a confidence is requested.
         pipeline: The pipeline of the second leg's model.
-        pair: The language between, and the target language, as this model spells them.
+        pair: The pivot language, and the target language, as this model spells them.
         options: How to translate the text into the target language.
 
     Raises:
@@ -114,13 +114,13 @@ class SecondLeg(Plan):
         options: TranslationOptions,
     ) -> None:
         own_options = _options_of_second(options)
-        middles = [
-            _Middle(text, sentences, written, options, plain_code(first.source))
+        pivots = [
+            _PivotText(text, sentences, written, options, plain_code(first.source))
             for text, sentences, written in zip(
                 first.texts, _by_text(first), first.write_texts(attention, evidence), strict=True
             )
         ]
-        texts = [middle.read(pipeline, pair, own_options) for middle in middles]
+        texts = [pivot.read(pipeline, pair, own_options) for pivot in pivots]
         super().__init__(
             pipeline.reader,
             pipeline.verifier,
@@ -129,7 +129,7 @@ class SecondLeg(Plan):
             texts,
             own_options,
             pipeline.calibration,
-            _Legs(first.container, middles),
+            _Legs(first.container, pivots),
         )
         self._first = first
         self._first_evidence = evidence
@@ -169,7 +169,7 @@ class SecondLeg(Plan):
         )
 
 
-class _Middle:
+class _PivotText:
     """A text as the first leg wrote it.
 
     Args:
@@ -247,26 +247,26 @@ class _Legs:
 
     Args:
         container: The container of the text.
-        middles: What the first leg wrote.
+        pivots: What the first leg wrote.
     """
 
-    def __init__(self, container: Container | None, middles: Sequence[_Middle]) -> None:
+    def __init__(self, container: Container | None, pivots: Sequence[_PivotText]) -> None:
         self._container = container
-        self._middles = middles
+        self._pivots = pivots
 
     def source_span(self, number: int, span: Span) -> Span:
         """The sentence of the container that a sentence of the second leg translates."""
-        source = self._middles[number].source_span(span)
+        source = self._pivots[number].source_span(span)
         return source if self._container is None else self._container.source_span(number, source)
 
     def write(self, texts: Sequence[SourceText], written: Sequence[WrittenText], *, detailed: bool) -> WrittenText:
         """The translation of the container."""
         composed = [
-            compose(middle.text, middle.written, middle.terms, text, translation)
-            for middle, text, translation in zip(self._middles, texts, written, strict=True)
+            compose(pivot.text, pivot.written, pivot.terms, text, translation)
+            for pivot, text, translation in zip(self._pivots, texts, written, strict=True)
         ]
         if self._container is not None:
-            return self._container.write([middle.text for middle in self._middles], composed, detailed=detailed)
+            return self._container.write([pivot.text for pivot in self._pivots], composed, detailed=detailed)
         (translation,) = composed
         return translation
 

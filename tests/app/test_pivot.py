@@ -254,7 +254,7 @@ async def test_the_attention_of_two_models_is_refused_with_the_two_requests_to_m
             await service.attention(TranslationRequest(["chat"], options=GREEDY, **FR_DE))
 
 
-async def test_the_answers_of_routes_name_the_language_between_and_both_models() -> None:
+async def test_the_answers_of_routes_name_the_pivot_language_and_both_models() -> None:
     body = {"text": "le chat noir. bonjour", **FR_DE, "decoding": "greedy", "beam_size": 1}
     async with serving() as client:
         answer = (await client.post("/translate", json=body)).json()

@@ -416,7 +416,7 @@ def test_a_translation_with_options_and_terms_meets_wcag(page: Page, screenshot:
         assert_accessible(page, scheme)
 
 
-def test_a_pair_in_two_legs_is_offered_and_names_the_language_between(page: Page) -> None:
+def test_a_pair_in_two_legs_is_offered_and_names_the_pivot_language(page: Page) -> None:
     def describe(route: Route) -> None:
         response = route.fetch()
         body = response.json()

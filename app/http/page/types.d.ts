@@ -46,7 +46,7 @@ export interface Model {
 
 /** The pairs that two models translate one after the other, and others of the same languages. */
 export interface Pivot {
-  /** The language between. */
+  /** The pivot language. */
   language: string;
   pairs: [string, string][];
   languages: string[];

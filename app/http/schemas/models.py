@@ -99,7 +99,7 @@ class PivotBody(AnswerBody):
     """The language pairs that two models translate one after the other."""
 
     language: str
-    """The language between."""
+    """The pivot language."""
 
     pairs: list[tuple[str, str]]
     """Source and target languages."""

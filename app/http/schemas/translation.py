@@ -103,7 +103,7 @@ class ViaBody(AnswerBody):
     """The first of two legs of a translation."""
 
     language: str
-    """The language between: the first model translated into it, and `model` from it."""
+    """The pivot language: the first model translated into it, and `model` from it."""
 
     model: str
     """The first model."""
@@ -138,7 +138,7 @@ class TranslationBody(AnswerBody):
     language."""
 
     via: ViaBody | None = Field(default=None, exclude_if=is_none)
-    """The language between and the first model, if two models translated it; absent if one did."""
+    """The pivot language and the first model, if two models translated it; absent if one did."""
 
     detected: DetectedBody | None
     """Its detected language; null for a text without letters, and unless `source` was `auto`."""

@@ -158,7 +158,7 @@ def test_each_span_comes_back_once_whatever_the_models_write(
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(targets))
 
 
-def test_a_callers_pattern_protects_the_text_and_nothing_of_the_middle(toy: Translator) -> None:
+def test_a_callers_pattern_protects_the_text_and_nothing_of_the_pivot_text(toy: Translator) -> None:
     translation = translate("red cat sees dog.", replace(GREEDY, protect=("red|Hund",)), toy)
     assert translation.text == "red cat sees dog."
     assert translation.integrity is not None
@@ -181,7 +181,7 @@ def test_terms_of_models_with_placeholders_are_in_the_translation(told: Translat
         assert use.target is None or translation.text[slice(*use.target)] == "Typ 3"
 
 
-def test_a_prefix_begins_the_translation_and_not_the_middle(toy: Translator) -> None:
+def test_a_prefix_begins_the_translation_and_not_the_pivot_text(toy: Translator) -> None:
     options = replace(GREEDY, target_prefix="old tree")
     assert translate("red cat sees old dog.", options, toy).text.startswith("old tree")
     with pytest.raises(SeveralSentences):
@@ -239,7 +239,9 @@ def test_a_sentence_that_the_first_leg_leaves_as_it_is_has_no_second_one(told: T
     assert all(source == target for source, target in stays)
 
 
-def test_a_sentence_that_the_second_leg_leaves_as_it_is_stays_in_the_middle(told: Translator, toy: Translator) -> None:
+def test_a_sentence_that_the_second_leg_leaves_as_it_is_stays_in_the_pivot_language(
+    told: Translator, toy: Translator
+) -> None:
     text = "red cat sees dog. old tree."
     plan = prepare_first(toy.pipeline, told.pipeline, text, BACK, GREEDY)
     toy.decode([plan])
@@ -264,7 +266,7 @@ def test_a_sentence_that_is_too_long_for_the_second_model_is_split(toy: Translat
     assert onward.complete().num_sentences == 2
 
 
-def test_apostrophes_are_escaped_as_in_the_text_if_the_middle_has_none() -> None:
+def test_apostrophes_are_escaped_as_in_the_text_if_the_pivot_text_has_none() -> None:
     told = told_model("'")
     for text, expected in (
         ("it\\'s old.", "dog\\'s old."),

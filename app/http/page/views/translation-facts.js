@@ -1,4 +1,4 @@
-/** Facts about a whole translation: the language between, confidence, omissions and protected spans. */
+/** Facts about a whole translation: the pivot language, confidence, omissions and protected spans. */
 
 import { Characters } from "../characters.js";
 import { h } from "../element.js";
