@@ -23,6 +23,9 @@ ENV_PREFIX = "VERSO_"
 AUTO = "auto"
 """As the name of a bundle: the shipped translator. As a bound: measured at the start."""
 
+OFF = "off"
+"""Value of ``VERSO_PIVOT`` for no pivot language."""
+
 NO_PROXIES = "none"
 """Value of ``VERSO_TRUSTED_PROXIES`` that trusts no proxy."""
 
@@ -39,6 +42,14 @@ def _digest(value: str | None) -> str | None:
 def _device(value: str) -> str:
     if re.fullmatch(r"auto|cpu|cuda(:\d+)?", value) is None:
         raise ValueError("must be auto, cpu, cuda or cuda:N")
+    return value
+
+
+def _pivot(value: str) -> str:
+    from model.languages import is_language  # only if it is set: the data of codes takes time to load
+
+    if value != OFF and not is_language(value):
+        raise ValueError(f"must be the code of a language, such as en, or {OFF}")
     return value
 
 
@@ -139,6 +150,9 @@ class Settings(BaseSettings):
 
     models: str | None = None
     """Several bundles: a folder (every .pt and .verso file), or files, auto and hf:OWNER/NAME, separated by commas."""
+
+    pivot: Annotated[str, AfterValidator(_pivot)] = "en"
+    """Language through which pairs without a model are translated, by two models; off: such pairs are refused."""
 
     auto_bundle: Path | None = None
     """An existing bundle to use for auto, as in the container; built on first use unless set."""
@@ -296,6 +310,11 @@ class Settings(BaseSettings):
                 f"{self.max_batch_rows}: the widest beam would fit no batch"
             )
         return self
+
+    @property
+    def pivot_language(self) -> str | None:
+        """The language through which pairs without a model are translated, or None."""
+        return None if self.pivot == OFF else self.pivot
 
     @property
     def documents_per_key(self) -> int:

@@ -39,7 +39,12 @@ def plain_code(code: str) -> str:
 def english_name(code: str) -> str:
     """The English name of a language, such as ``Chinese (Simplified)``; a string that is not a code is unchanged."""
     standard = standard_code(code)
-    return langcodes.Language.get(standard).display_name() if langcodes.tag_is_valid(standard) else code
+    return langcodes.Language.get(standard).display_name() if is_language(code) else code
+
+
+def is_language(code: str) -> bool:
+    """Whether a string is the code of a language, in any spelling."""
+    return langcodes.tag_is_valid(standard_code(code))
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ def closest(code: str, supported: tuple[str, ...]) -> str | None:
     by_code = {standard_code(own): own for own in reversed(supported)}
     if standard in by_code:
         return by_code[standard]
-    if not langcodes.tag_is_valid(standard):
+    if not is_language(code):
         return None
     match, distance = langcodes.closest_match(standard, list(by_code), max_distance=_MAX_DISTANCE)
     if distance <= _MAX_DISTANCE:

@@ -229,7 +229,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
 
     def _adopt(self, models: Sequence[RemoteModel]) -> None:
         """Serve these models from now on."""
-        registry: Registry[RemoteModel] = Registry()
+        registry: Registry[RemoteModel] = Registry(self._settings.pivot_language)
         for model in models:
             registry.add(model)
         self._registry = registry

@@ -146,6 +146,21 @@ class LanguageNotDetected(
         )
 
 
+class PairInTwoLegs(ServiceError, code="pair_in_two_legs", status=422, title="Two models translate the pair"):
+    """The attention of a pair is requested that two models translate one after the other.
+
+    Args:
+        first: The language pair of the first model.
+        second: The language pair of the second one.
+    """
+
+    def __init__(self, first: tuple[str, str], second: tuple[str, str]) -> None:
+        super().__init__(
+            f"{first[0]} is translated into {second[1]} through {first[1]}, by two models, and attention is that of "
+            f"one: request {first[0]} to {first[1]}, then its translation from {second[0]} to {second[1]}."
+        )
+
+
 class DetectedPairNotServed(
     ServiceError, code="detected_pair_not_served", status=422, title="The detected pair is not served"
 ):

@@ -36,6 +36,7 @@ ERRORS: tuple[Exception, ...] = (
     errors.GlossaryPairMissing("en", "fr", [("en", "de")]),
     errors.InvalidGlossary("The terms of a stored glossary belong to a language; set source to it instead of auto."),
     errors.DetectedPairNotServed("de", 0.97, "de-AT", _PAIRS),
+    errors.PairInTwoLegs(("fr", "en"), ("en", "de")),
     errors.Unauthorized(),
     errors.KeyRequired(),
     errors.InvalidKey("unknown"),

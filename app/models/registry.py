@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from app.models.in_flight import RunningRequests
 from model.errors import UnsupportedPair
@@ -39,6 +40,11 @@ class ServedModel(Protocol):
         """The device it is on."""
         ...
 
+    @property
+    def engine(self) -> str:
+        """The name of the engine it is in: only models of one engine translate a text in two legs."""
+        ...
+
 
 ModelT = TypeVar("ModelT", bound=ServedModel)
 
@@ -70,16 +76,38 @@ class LoadedModel:
         """The device it is on."""
         return self.translator.device
 
+    @property
+    def engine(self) -> str:
+        """The engine of this process, which has no name."""
+        return ""
+
+
+class Leg(NamedTuple, Generic[ModelT]):
+    """A model, and a language pair in its spelling.
+
+    Args:
+        model: The model.
+        source: The language that it reads.
+        target: The language that it writes.
+    """
+
+    model: ModelT
+    source: str
+    target: str
+
 
 class Registry(Generic[ModelT]):
-    """The loaded models, in the order they were loaded. Belongs to the event loop."""
+    """The loaded models, in the order they were loaded. Belongs to the event loop.
 
-    def __init__(self) -> None:
-        """Empty."""
+    Args:
+        pivot: The language through which pairs without a model are translated in two legs; None for none.
+    """
+
+    def __init__(self, pivot: str | None = None) -> None:
+        self._pivot = pivot
         self._models: list[ModelT] = []
-        self._pairs = LanguagePairs()
         # Resolving codes takes a tenth of the time of a short request, and callers use few different codes.
-        self._find_cached = functools.lru_cache(_PAIRS_CACHED)(self._find)
+        self._route_cached = functools.lru_cache(_PAIRS_CACHED)(self._route)
 
     def __iter__(self) -> Iterator[ModelT]:
         """The models in order."""
@@ -94,10 +122,19 @@ class Registry(Generic[ModelT]):
         """Names of the models, in order."""
         return [model.name for model in self._models]
 
-    @property
+    @functools.cached_property
     def pairs(self) -> LanguagePairs:
         """All supported language pairs, for messages and language detection."""
-        return self._pairs
+        return merge([*(model.manifest.directions for model in self._models), self.pivoted])
+
+    @functools.cached_property
+    def pivoted(self) -> LanguagePairs:
+        """The language pairs that are translated in two legs, and others of the same languages."""
+        if (pivot := self._pivot) is None:
+            return LanguagePairs()
+        return merge(
+            _reachable(merge(model.manifest.directions for model in models), pivot) for models in self._by_engine()
+        )
 
     def add(self, model: ModelT) -> LanguagePairs:
         """Add a model, which serves requests from now on.
@@ -132,34 +169,101 @@ class Registry(Generic[ModelT]):
         Raises:
             UnsupportedPair: No pair matches, or several do.
         """
-        return self._find_cached(source, target)
+        if source is None and target is None and len(self.pairs.any_to_any) > 2:
+            raise UnsupportedPair(source, target, self.pairs)  # instead of building a list of thousands of pairs
+        match = _match(self._models, source, target)
+        if match is None:
+            raise UnsupportedPair(source, target, self.pairs)
+        return match.model, (match.source, match.target)
+
+    def route(self, source: str | None, target: str | None) -> tuple[Leg[ModelT], ...]:
+        """As :meth:`find`; for a pair without a model two legs, from the source to the pivot language and on.
+
+        Args:
+            source: Language of the text in any spelling. None has no route in two legs.
+            target: Target language, likewise.
+
+        Raises:
+            UnsupportedPair: No pair matches, in one leg or two, or several do.
+        """
+        return self._route_cached(source, target)
 
     def _changed(self) -> None:
-        self._pairs = merge(model.manifest.directions for model in self._models)
-        self._find_cached.cache_clear()
+        for name in ("pairs", "pivoted"):
+            self.__dict__.pop(name, None)
+        self._route_cached.cache_clear()
 
-    def _find(self, source: str | None, target: str | None) -> tuple[ModelT, Pair]:
-        if source is None and target is None and len(self._pairs.any_to_any) > 2:
-            raise UnsupportedPair(source, target, self._pairs)  # instead of building a list of thousands of pairs
-        matches = [(model, pair) for model in self._models for pair in model.manifest.directions.find(source, target)]
-        # If codes of several models match the requested code, such as pt and pt-BR, the closest code is chosen.
-        for side, code in enumerate((source, target)):
-            if code is not None and len(_distinct(matches)) > 1:
-                nearest = closest(code, tuple(pair[side] for _, pair in matches))
-                standard = None if nearest is None else standard_code(nearest)
-                matches = [(model, pair) for model, pair in matches if standard_code(pair[side]) == standard]
-        if len(_distinct(matches)) != 1:
-            raise UnsupportedPair(source, target, self._pairs)
-        return matches[0]
+    def _by_engine(self) -> list[list[ModelT]]:
+        engines: dict[str, list[ModelT]] = {}
+        for model in self._models:
+            engines.setdefault(model.engine, []).append(model)
+        return list(engines.values())
+
+    def _route(self, source: str | None, target: str | None) -> tuple[Leg[ModelT], ...]:
+        try:
+            model, pair = self.find(source, target)
+        except UnsupportedPair:
+            if self._pivot is None or source is None or target is None or _matches(self._models, source, target):
+                raise
+            for models in self._by_engine():
+                first = _match(models, source, self._pivot)
+                second = _match(models, self._pivot, target)
+                if first and second and standard_code(first.source) != standard_code(second.target):
+                    return first, second
+            raise
+        return (Leg(model, *pair),)
+
+
+def _matches(models: Iterable[ModelT], source: str | None, target: str | None) -> list[Leg[ModelT]]:
+    """The models with a pair that matches a request."""
+    return [Leg(model, *pair) for model in models for pair in model.manifest.directions.find(source, target)]
+
+
+def _match(models: Iterable[ModelT], source: str | None, target: str | None) -> Leg[ModelT] | None:
+    """The model that serves a request; None if no pair matches, or several do."""
+    matches = _matches(models, source, target)
+    # If codes of several models match the requested code, such as pt and pt-BR, the closest code is chosen.
+    for code, spelled in ((source, operator.attrgetter("source")), (target, operator.attrgetter("target"))):
+        if code is not None and len(_distinct(matches)) > 1:
+            nearest = closest(code, tuple(map(spelled, matches)))
+            standard = None if nearest is None else standard_code(nearest)
+            matches = [match for match in matches if standard_code(spelled(match)) == standard]
+    return matches[0] if len(_distinct(matches)) == 1 else None
+
+
+def _reachable(direct: LanguagePairs, pivot: str) -> LanguagePairs:
+    """The pairs that models translate in two legs; languages with both directions are all of them, with the pivot's.
+
+    Args:
+        direct: The pairs of the models.
+        pivot: The pivot language.
+    """
+    pivots = [code for code in direct.languages if closest(pivot, (code,)) is not None]
+    group = direct.any_to_any if set(pivots).intersection(direct.any_to_any) else ()
+    sources = dict.fromkeys([*(source for source, target in direct.pairs if target in pivots), *group])
+    targets = dict.fromkeys([*(target for source, target in direct.pairs if source in pivots), *group])
+    both = [code for code in sources if code in targets and code not in pivots]
+    members = frozenset([*both, *pivots] if len(both) > 1 else ())
+    direct_pairs = set(direct.pairs)
+    pairs = (
+        (source, target)
+        for source in sources
+        for target in targets
+        if standard_code(source) != standard_code(target)
+        and (source, target) not in direct_pairs
+        and not members.issuperset((source, target))
+        and not set(pivots).intersection((source, target))
+    )
+    return LanguagePairs(tuple(pairs), (*both, *pivots[:1]) if members else ())
 
 
 def _standard_pair(pair: Pair) -> Pair:
     return standard_code(pair[0]), standard_code(pair[1])
 
 
-def _distinct(matches: Sequence[tuple[ServedModel, Pair]]) -> set[Pair]:
+def _distinct(matches: Sequence[Leg[ModelT]]) -> set[Pair]:
     """The distinct pairs; different spellings, such as en-de and eng-deu, count as one pair."""
-    return {_standard_pair(pair) for _, pair in matches}
+    return {_standard_pair((match.source, match.target)) for match in matches}
 
 
 def _in_common(new: LanguagePairs, old: LanguagePairs) -> LanguagePairs:

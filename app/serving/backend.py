@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from typing import Generic, Literal, TypeVar
 
-from app.errors import DeadlineExceeded, NotReady
+from app.errors import DeadlineExceeded, NotReady, PairInTwoLegs
 from app.models.registry import ModelT, Registry
 from app.serving.detection import Detection
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
@@ -116,6 +116,11 @@ class TranslationBackend(ABC, Generic[ModelT]):
         self._require("ready")
         return self._registry.pairs
 
+    @property
+    def pivoted(self) -> LanguagePairs:
+        """The language pairs that are translated through the pivot language, and others of the same languages."""
+        return self._registry.pivoted
+
     async def detect(self, texts: Sequence[str]) -> list[Detection | None]:
         """Detect the languages of texts among the loaded ones; waits for models that are loading, until the deadline.
 
@@ -210,6 +215,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
 
         Raises:
             InputError: See :meth:`model.translator.Translator.attention`.
+            PairInTwoLegs: No model translates the pair directly.
             NotReady: The service is loading or draining.
             QueueFull: Too many calls are queued.
             DeadlineExceeded: The request took too long.
@@ -223,6 +229,9 @@ class TranslationBackend(ABC, Generic[ModelT]):
                     raise choice
                 if isinstance(choice, Unchanged):
                     raise self._chooser.refused(text, request.target, choice)
+                if len(choice.legs) > 1:
+                    first, second = choice.legs
+                    raise PairInTwoLegs((first.source, first.target), (second.source, second.target))
                 return await self._attention(request, choice, timeout, target_text, steps)
 
     @abstractmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from app.errors import DetectedPairNotServed, LanguageNotDetected
-from app.models.registry import ModelT, Registry
+from app.models.registry import Leg, ModelT, Registry
 from app.serving.detection import Detection, LanguageDetector, has_letters, words_of
 from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
@@ -35,19 +35,30 @@ class OffLoop(Protocol):
 
 @dataclass(frozen=True)
 class ModelChoice(Generic[ModelT]):
-    """The model and the language pair for a text.
+    """The model and the language pair for a text, or two models that translate one after the other.
 
     Args:
-        model: The model.
-        source: The text's language, in the model's spelling.
-        target: The target language, in the model's spelling.
+        legs: One or two legs; the second one translates what the first one wrote.
         detected: The result of language detection, or None if the language was given.
     """
 
-    model: ModelT
-    source: str
-    target: str
+    legs: tuple[Leg[ModelT], ...]
     detected: Detection | None = None
+
+    @property
+    def model(self) -> ModelT:
+        """The model that writes the translation."""
+        return self.legs[-1].model
+
+    @property
+    def source(self) -> str:
+        """The text's language, in the spelling of the model that reads it."""
+        return self.legs[0].source
+
+    @property
+    def target(self) -> str:
+        """The target language, in the model's spelling."""
+        return self.legs[-1].target
 
 
 @dataclass(frozen=True)
@@ -138,8 +149,7 @@ class ModelChooser(Generic[ModelT]):
             UnsupportedPair: No loaded pair fits the request.
         """
         if source is None or source.lower() != DETECT:
-            model, pair = self._registry.find(source, target)
-            return [ModelChoice(model, *pair)] * len(texts)
+            return [ModelChoice(self._registry.route(source, target))] * len(texts)
         if target is not None and closest(target, self._registry.pairs.targets) is None:
             raise UnsupportedPair(source, target, self._registry.pairs)
         words: list[str | InputError] = list(texts)
@@ -208,10 +218,10 @@ class ModelChooser(Generic[ModelT]):
             return Unchanged(served_target, served_target, replace(detected, language=served_target))
         for code in detected.alike:
             try:
-                model, pair = self._registry.find(code, target)
+                legs = self._registry.route(code, target)
             except UnsupportedPair:
                 continue
-            return ModelChoice(model, *pair, replace(detected, language=pair[0]))
+            return ModelChoice(legs, replace(detected, language=legs[0].source))
         return DetectedPairNotServed(detected.language, detected.confidence, target, pairs)
 
 

@@ -86,7 +86,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
         self._bridge = EngineBridge(self._engine, shared)
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
-        self._registry = Registry()
+        self._registry = Registry(settings.pivot_language)
         widths = [width for width in WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
         self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
@@ -273,7 +273,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
     ) -> list[ModelChoice[LoadedModel] | Unchanged | Exception]:
         choices = await super()._choose(request, models_in_use)
         self._require("ready")  # the state may have changed during detection
-        for model in {choice.model for choice in choices if isinstance(choice, ModelChoice)}:
+        for model in {leg.model for choice in choices if isinstance(choice, ModelChoice) for leg in choice.legs}:
             models_in_use.enter_context(model.requests.entered())
         return choices
 

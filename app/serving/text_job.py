@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from app.errors import InferenceFailed
-from app.models.registry import LoadedModel
+from app.models.registry import Leg, LoadedModel
 from app.serving.detection import Detection
 from app.serving.model_choice import ModelChoice, Unchanged
-from model.errors import ModelError
+from model.errors import InputError, ModelError
 from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
@@ -41,18 +41,33 @@ class Times(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Via:
+    """The first of two legs of a translation.
+
+    Args:
+        language: The pivot language.
+        model: Name of the model that translated into it.
+    """
+
+    language: str
+    model: str
+
+
+@dataclass(frozen=True)
 class TextResult:
     """The result of a text.
 
     Args:
         result: Its translation or its error.
-        model: Name of the model that translated it, or None if no model was needed or found.
+        model: Name of the model that wrote the translation, or None if no model was needed or found.
         detected: The result of language detection, or None if the language was given.
+        via: The first leg of a translation in two legs; None if a single model translated it.
     """
 
     result: Translation | Exception
     model: str | None
     detected: Detection | None
+    via: Via | None = None
 
 
 @dataclass(frozen=True)
@@ -121,10 +136,11 @@ class AttentionResult:
 
 @dataclass(eq=False)
 class TextJob:
-    """A text split into sentences, and the model that translates it.
+    """A text split into sentences, and the model that translates them.
 
     Args:
-        choice: The model and the language pair.
+        choice: The model and the language pair, or those of two legs.
+        leg: The leg that ``plan`` is of.
         plan: Its sentences and their outcomes.
         attention: Attention weights, by answer.
         evidence: The result of :meth:`model.translator.Translator.confidence`, if a confidence is requested.
@@ -132,6 +148,7 @@ class TextJob:
     """
 
     choice: ModelChoice[LoadedModel]
+    leg: Leg[LoadedModel]
     plan: Plan
     attention: dict[AnswerKey, Tensor] = field(default_factory=dict)
     evidence: Sequence[Evidence] | None = None
@@ -145,13 +162,48 @@ class TextJob:
             UnsupportedFormality: The model does not support the form of address in the target language.
             InvalidMarkup: The text is not a valid document of the format.
         """
-        plan = choice.model.translator.prepare(text, choice.source, choice.target, options)
-        return cls(choice, plan)
+        leg = choice.legs[0]
+        if len(choice.legs) == 1:
+            return cls(choice, leg, leg.model.translator.prepare(text, leg.source, leg.target, options))
+        # Imported here: most texts have a model for their pair.
+        from model.translation.pivot import prepare_first
+
+        second = choice.model.translator.pipeline
+        languages = leg.source, leg.target, choice.target
+        return cls(choice, leg, prepare_first(leg.model.translator.pipeline, second, text, languages, options))
 
     @property
     def translator(self) -> Translator:
-        """The model."""
-        return self.choice.model.translator
+        """The model of the leg."""
+        return self.leg.model.translator
+
+    @property
+    def has_next_leg(self) -> bool:
+        """Whether another model translates the result."""
+        return self.leg is not self.choice.legs[-1]
+
+    def next_leg(self, options: TranslationOptions) -> TextJob:
+        """The text for the second leg, after the first one; this job if it failed. Runs no model.
+
+        Args:
+            options: The options of the request.
+        """
+        from model.translation.pivot import SecondLeg
+
+        if self.plan.failure or self.failure:
+            return self
+        leg = self.choice.legs[-1]
+        pipeline, pair = leg.model.translator.pipeline, (leg.source, leg.target)
+
+        def begin() -> TextJob:
+            try:
+                plan = SecondLeg(self.plan, self.attention, self.evidence, pipeline, pair, options)
+            except InputError as error:
+                self.failure = error
+                return self
+            return TextJob(self.choice, leg, plan)
+
+        return self._guarded(begin) or self
 
     def sentence(self, index: int) -> TranslatedSentence | None:
         """The translation of a sentence that has a hypothesis; None if it fails, which fails the text."""
@@ -159,7 +211,9 @@ class TextJob:
 
     def complete(self) -> TextResult:
         """The text's translation, or the first failure among its sentences. Runs no model."""
-        return TextResult(self._translation(), self.choice.model.name, self.choice.detected)
+        first = self.choice.legs[0]
+        via = None if len(self.choice.legs) == 1 else Via(first.target, first.model.name)
+        return TextResult(self._translation(), self.choice.model.name, self.choice.detected, via)
 
     def _translation(self) -> Translation | Exception:
         failure = self.plan.failure or self.failure

@@ -146,7 +146,10 @@ class TextTranslation:
         if num_sentences > self._max_sentences:
             raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
         start_time = self._clock()
-        queue_s = await self._decode(texts, request, timeout, deliver) if num_sentences else 0.0
+        admission = Admission.WAIT if request.waits else Admission.REFUSE
+        queue_s = await self._decode(texts, request.caller, timeout, admission, deliver) if num_sentences else 0.0
+        if unfinished := [text for text in texts if text.job.has_next_leg]:
+            await self._continue(unfinished, request, timeout, deliver)
         times = Times(queue_s, max(0.0, self._clock() - start_time - queue_s))
         streamed = {text.index: text.result for text in texts if text.result is not None}
         remaining = [text for text in texts if text.result is None]
@@ -163,16 +166,35 @@ class TextTranslation:
                 deliver(StreamedText(index, results[index]))
         return results, times
 
-    async def _decode(
+    async def _continue(
         self, texts: Sequence[_Text], request: TranslationRequest, timeout: asyncio.Timeout, deliver: Deliver | None
+    ) -> None:
+        """Decode the second legs of texts whose first legs are decoded. They are not refused: half the work is done."""
+        jobs = [text.job for text in texts]
+        await self._examine(jobs, timeout)
+        with stage("prepare"):
+            next_jobs = await self._off_loop(
+                sum(len(job.plan.text) for job in jobs), lambda: [job.next_leg(request.options) for job in jobs]
+            )
+        for text, job in zip(texts, next_jobs, strict=True):
+            text.job = job
+        if any(text.job.plan.pending for text in texts):
+            await self._decode(texts, request.caller, timeout, Admission.ALWAYS, deliver)
+
+    async def _decode(
+        self,
+        texts: Sequence[_Text],
+        caller: Caller,
+        timeout: asyncio.Timeout,
+        admission: Admission,
+        deliver: Deliver | None,
     ) -> float:
         """Decode until no sentence is pending; returns the seconds until the first sentence joined a cohort."""
-        admission = Admission.WAIT if request.waits else Admission.REFUSE
-        queue_s = await self._decode_once(texts, request.caller, timeout, admission, deliver)
+        queue_s = await self._decode_once(texts, caller, timeout, admission, deliver)
         while any(text.job.plan.pending for text in texts):
             try:
                 async with asyncio.timeout_at(retry_until(timeout)) as retry_timeout:
-                    await self._decode_once(texts, request.caller, retry_timeout, Admission.ALWAYS, deliver)
+                    await self._decode_once(texts, caller, retry_timeout, Admission.ALWAYS, deliver)
             except (TimeoutError, Dropped) as error:
                 if isinstance(error, TimeoutError) and not retry_timeout.expired():
                     raise
@@ -211,6 +233,8 @@ class TextTranslation:
     async def _deliver_finished(self, text: _Text, timeout: asyncio.Timeout, deliver: Deliver) -> None:
         """Stream the finished part of a text: sentences up to the first unfinished one, and the text after its last."""
         job, plan = text.job, text.job.plan
+        if job.has_next_leg:
+            return
         while job.failure is None and text.next_sentence < plan.num_sentences:
             outcome = plan.outcome(text.next_sentence)
             if outcome is None or isinstance(outcome, Exception):
@@ -240,7 +264,7 @@ class TextTranslation:
 
     async def _examine(self, jobs: Sequence[TextJob], timeout: asyncio.Timeout) -> None:
         """Compute attention and confidence of texts; if a model fails, the error is stored in the job."""
-        decoded = [job for job in jobs if job.plan.failure is None]
+        decoded = [job for job in jobs if job.plan.failure is None and job.failure is None]
         await self._attend([(job, answer) for job in decoded for answer in job.plan.attended], timeout)
         for job in decoded:
             if job.plan.options.return_confidence and job.failure is None:

@@ -24,6 +24,7 @@ from verso_client.answers import (
     TranslatedText,
     Translation,
     Usage,
+    Via,
     WordConfidence,
 )
 from verso_client.async_client import AsyncClient
@@ -100,5 +101,6 @@ __all__ = [
     "Translation",
     "Usage",
     "VersoError",
+    "Via",
     "WordConfidence",
 ]

@@ -200,6 +200,19 @@ class SearchStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Via:
+    """The first of two legs of a translation.
+
+    Args:
+        language: The pivot language.
+        model: The model that translated into it.
+    """
+
+    language: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """The translation of one text.
 
@@ -211,13 +224,14 @@ class Translation:
         score: None unless ``return_scores``.
         alternatives: Further hypotheses, with ``num_hypotheses``.
         alignment: None unless ``return_alignment``.
-        model: The model that translated it; None if it needed no translation.
+        model: The model that wrote it; None if it needed no translation.
         detected: The detected language, with ``source="auto"``.
         confidence: None unless ``return_confidence``.
         integrity: None if the text has no protected spans.
         glossary: None without ``glossary``.
         search: The steps of the search; None unless ``return_search``.
         untranslated: Sentences that stay in the source language, as no translation of them was sound.
+        via: The first of two legs, if no model has the pair.
     """
 
     text: str
@@ -234,6 +248,7 @@ class Translation:
     glossary: tuple[TermUse, ...] | None = None
     search: tuple[SearchStep, ...] | None = None
     untranslated: int = 0
+    via: Via | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,24 @@ def split_text(text: str, language: str, fits: Callable[[int, int], bool], kept:
     segments: list[Segment] = []
     for line in _LINE.finditer(text):
         for start, end in _sentences(line[0], language, line.start()):
-            segments += _split_long(text, start, end, fits, lambda index: after_span(index, kept))
+            segments += split_segment(text, start, end, fits, kept)
     return segments
+
+
+def split_segment(
+    text: str, start: int, end: int, fits: Callable[[int, int], bool], kept: Sequence[Span] = ()
+) -> list[Segment]:
+    """A sentence, or its parts if it does not fit; none if it is blank.
+
+    Args:
+        text: The text that contains it.
+        start: Index of its first character.
+        end: Index after its last character.
+        fits: As for :func:`split_text`.
+        kept: Spans in order; the sentence is not split inside one.
+    """
+    start, end = _trim(text, start, end)
+    return _split_long(text, start, end, fits, lambda index: after_span(index, kept)) if start < end else []
 
 
 def join_text(text: str, segments: Sequence[Segment], translations: Sequence[str]) -> str:

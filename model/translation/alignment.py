@@ -97,10 +97,21 @@ def counterpart(
     inside = [span[0] < source_spans[column][1] and source_spans[column][0] < span[1] for column in visible]
     if not any(inside):
         return None
-    stretches: list[tuple[float, Span]] = []
     weights, columns = rows[:, visible].max(dim=1)
-    for weight, index, (start, end) in zip(weights.tolist(), columns.tolist(), target_spans, strict=True):
-        if not inside[index] or not _has_word(target[start:end]):
+    linked = zip(weights.tolist(), columns.tolist(), target_spans, strict=True)
+    return heaviest_words(((weight, token) for weight, index, token in linked if inside[index]), target)
+
+
+def heaviest_words(tokens: Iterable[tuple[float, Span]], target: str) -> Span | None:
+    """The stretch of words with the largest weight; None if no token has a letter or a digit.
+
+    Args:
+        tokens: Weights and characters of tokens, in order.
+        target: The text that contains them.
+    """
+    stretches: list[tuple[float, Span]] = []
+    for weight, (start, end) in tokens:
+        if not _has_word(target[start:end]):
             continue
         start, end = _whole_words(target, start, end)
         if stretches and start <= stretches[-1][1][1] + 1:

@@ -60,6 +60,15 @@ class DocumentWriter:
         """For each text, the positions of its characters in the document."""
         return self._document.offsets()
 
+    def source_span(self, number: int, span: Span) -> Span:
+        """The characters of the document that characters of a text stand for.
+
+        Args:
+            number: The number of the text.
+            span: Its characters.
+        """
+        return self.source_offsets[number].span(span)
+
     def write(self, texts: Sequence[SourceText], written: Sequence[WrittenText], *, detailed: bool) -> WrittenText:
         """The translation of the document.
 

@@ -53,6 +53,7 @@ class WrittenText:
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
         nearest: For tokens of the text without a link, the most probable tokens of the translation, if it has marks.
+        sentences: The translations of its sentences, if it was written with details.
         num_kept: Number of sentences that stay as they are because their markup cannot be placed.
     """
 
@@ -63,6 +64,7 @@ class WrittenText:
     words: tuple[WordConfidence, ...] = ()
     uncovered: tuple[Span, ...] = ()
     nearest: tuple[tuple[Span, Span], ...] = ()
+    sentences: tuple[Span, ...] = ()
     num_kept: int = 0
 
 
@@ -85,6 +87,11 @@ class _WrittenSentence:
     target_start: int
     rows: Tensor | None
     uses: Sequence[TermUse]
+
+    @property
+    def span(self) -> Span:
+        """The characters of the translated text that are its translation."""
+        return self.target_start, self.target_start + len(self.target.text)
 
     def links(self) -> Iterator[AlignmentLink]:
         """Its alignment, in characters of the texts; that of a sentence that stays as it is, word by word."""
@@ -182,6 +189,7 @@ class TextWriter:
             tuple(words),
             tuple(uncovered),
             tuple(link for sentence in written for link in sentence.nearest_links()) if self._text.has_marks else (),
+            tuple(sentence.span for sentence in written),
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:

@@ -15,27 +15,25 @@ lacks, or for other hypotheses. Nothing here runs a model, so everything may be 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from model.errors import EmptySource, InvalidPrefix, SeveralSentences, SourceTooLong
 from model.languages import plain_code
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines, without_edges, without_unpaired
 from model.text.placeholders import break_spans, mask_spans
-from model.text.segmentation import split_text
+from model.text.segmentation import split_segment, split_text
 from model.text.symbols import Span, after_span
 from model.text.tokenizer import Tokenizer
 from model.translation.confidence import UNCALIBRATED, Calibration
 from model.translation.joining import SourceText
 from model.translation.options import TranslationOptions
-from model.translation.plan import Plan
-from model.translation.reading import SentenceReader, SourceSentence
+from model.translation.plan import Container, Plan
+from model.translation.reading import SentenceReader, SourceSentence, SourceTerm
 from model.translation.target_prefix import with_prefix
 from model.translation.verification import Verifier
 from model.translation.writing import SentenceWriter
-
-if TYPE_CHECKING:
-    from model.translation.document import DocumentWriter
 
 
 class TextPipeline:
@@ -159,9 +157,9 @@ class TextPipeline:
         pair: tuple[str, str],
         texts: Sequence[SourceText],
         options: TranslationOptions,
-        document: DocumentWriter | None = None,
+        container: Container | None = None,
     ) -> Plan:
-        return Plan(self.reader, self.verifier, text, pair, texts, options, self.calibration, document)
+        return Plan(self.reader, self.verifier, text, pair, texts, options, self.calibration, container)
 
     def _split(
         self,
@@ -220,6 +218,56 @@ class TextPipeline:
             sentences = [self._steer(text, sentences, pair[1], options)]
         return SourceText(text, sentences, spans, has_marks)
 
+    def read_divided(
+        self,
+        text: str,
+        pair: tuple[str, str],
+        options: TranslationOptions,
+        sentences: Sequence[Span],
+        kept: Sequence[Span],
+        terms: Sequence[SourceTerm],
+        *,
+        apostrophe: str,
+        has_marks: bool,
+    ) -> SourceText:
+        """A plain text whose sentences are given; those that the model does not accept are split.
+
+        Args:
+            text: The text.
+            pair: Source and target language.
+            options: How to translate it.
+            sentences: Its sentences, in order. Those without letters are not translated.
+            kept: Spans that come back unchanged, whatever the options protect.
+            terms: Its glossary terms.
+            apostrophe: How apostrophes of its translation are escaped, if its own ones are not; empty if they are not.
+            has_marks: Whether markup is placed in its translation, by alignment.
+
+        Raises:
+            EmptySource: The text is blank, and an option needs a single sentence (``options.steering``).
+            SeveralSentences: The text does not have exactly one sentence, and an option needs one.
+            InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
+        """
+        spans = list(self.reader.protected_spans(text, options.protect, pair[0], kept))
+        edits = self.reader.edits(text, spans, pair[0])
+
+        @lru_cache(maxsize=1)  # most sentences fit
+        def read(start: int, end: int) -> SourceSentence:
+            sentence = self.reader.read(text, start, end, spans, options, pair, edits, terms)
+            return sentence if sentence.apostrophe else replace(sentence, apostrophe=apostrophe)
+
+        def fits(start: int, end: int) -> bool:
+            return len(read(start, end).token_ids) <= self._max_source_tokens
+
+        encoded = [
+            sentence
+            for first, last in sentences
+            for segment in split_segment(text, first, last, fits, spans)
+            if any(map(str.isalpha, (sentence := read(segment.start, segment.end)).plain_text))
+        ]
+        if options.steering:
+            encoded = [self._steer(text, encoded, pair[1], options)]
+        return SourceText(text, encoded, spans, has_marks)
+
     def _steer(
         self, text: str, sentences: Sequence[SourceSentence], target: str, options: TranslationOptions
     ) -> SourceSentence:
@@ -230,10 +278,7 @@ class TextPipeline:
             SeveralSentences: The text does not have exactly one sentence.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
-        if not text.strip():
-            raise EmptySource
-        if len(sentences) != 1:
-            raise SeveralSentences(len(sentences), " with ".join(options.steering))
+        expect_sentence(text, len(sentences), options)
         (sentence,) = sentences
         if not options.target_prefix:
             return sentence
@@ -257,3 +302,21 @@ class TextPipeline:
                 "write at least one more; shorten it."
             )
         return sentence
+
+
+def expect_sentence(text: str, num_sentences: int, options: TranslationOptions) -> None:
+    """Refuse a text that does not have exactly one sentence, for options that need one (``options.steering``).
+
+    Args:
+        text: The text.
+        num_sentences: The number of its sentences.
+        options: The options in use.
+
+    Raises:
+        EmptySource: It is blank.
+        SeveralSentences: It does not have exactly one sentence.
+    """
+    if not text.strip():
+        raise EmptySource
+    if num_sentences != 1:
+        raise SeveralSentences(num_sentences, " with ".join(options.steering))

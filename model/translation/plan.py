@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Outcome
 from model.decoding.sentence import DecodingRequest
@@ -24,7 +24,28 @@ from model.translation.verification import SOUND, Verifier
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.translation.document import DocumentWriter
+
+class Container(Protocol):
+    """What the texts of a plan were taken from: a document, or the text that another model translated into them."""
+
+    def source_span(self, number: int, span: Span) -> Span:
+        """The characters of the container that characters of a text stand for.
+
+        Args:
+            number: The number of the text.
+            span: Its characters.
+        """
+        ...
+
+    def write(self, texts: Sequence[SourceText], written: Sequence[WrittenText], *, detailed: bool) -> WrittenText:
+        """The translation of the container.
+
+        Args:
+            texts: Its texts.
+            written: The translation of each.
+            detailed: Whether more than its text is requested.
+        """
+        ...
 
 
 class Plan:
@@ -38,9 +59,11 @@ class Plan:
         texts: The text with its sentences, or the texts of the document.
         options: How to translate it.
         calibration: Turns the model's probabilities into confidences.
-        document: Puts the translations of the texts into their document.
+        container: Puts the translations of the texts into what they were taken from, such as their document.
 
     Attributes:
+        texts: As above.
+        container: As above.
         sentences: The sentences in order. If a translation lacks a number or a sign, its sentence is replaced by the
             same with this part protected. If no translation is sound, it is replaced by one that stays as it is.
     """
@@ -54,7 +77,7 @@ class Plan:
         texts: Sequence[SourceText],
         options: TranslationOptions,
         calibration: Calibration = UNCALIBRATED,
-        document: DocumentWriter | None = None,
+        container: Container | None = None,
     ) -> None:
         self.text = text
         self.source, self.target = pair
@@ -65,10 +88,10 @@ class Plan:
         self._reader = reader
         self._writer = verifier.writer
         self._verifier = verifier
-        self._texts = texts
+        self.texts = texts
+        self.container = container
         self._text_numbers = [number for number, source_text in enumerate(texts) for _ in source_text.sentences]
         self._calibration = calibration
-        self._document = document
         self._outcomes: dict[int, Outcome] = {}  # by sentence
         self._attempts: dict[int, list[Attempt]] = {}  # of sentences that are decoded again
         self._unchanged: set[int] = set()
@@ -181,8 +204,8 @@ class Plan:
         source_spans = [] if rows is None else self._reader.source_offsets(sentence)
         target, _ = self._writer.write_with_terms(sentence, hypothesis.token_ids, rows, source_spans)
         span = sentence.start, sentence.end
-        if self._document is not None:
-            span = self._document.source_offsets[self._text_numbers[index]].span(span)
+        if self.container is not None:
+            span = self.container.source_span(self._text_numbers[index], span)
         return TranslatedSentence(span, target.text, hypothesis.finish_reason)
 
     def complete(
@@ -205,9 +228,8 @@ class Plan:
         confidence = None
         if evidence is not None:
             translates_back = all(item.gains is not None for item in evidence)
-            score = self._calibration.text_score(evidence)
-            confidence = Confidence(score, written.words, written.uncovered if translates_back else None)
-        num_markers = self._reader.num_markers(self.source, self.target)
+            uncovered = written.uncovered if translates_back else None
+            confidence = Confidence(self.score_of(evidence), written.words, uncovered)
         return Translation(
             text=written.text,
             source=self.source,
@@ -221,16 +243,41 @@ class Plan:
                 for rank, answers in enumerate(others, start=1)
             ),
             alignment=written.links if options.return_alignment else None,
-            num_source_tokens=sum(len(sentence.token_ids) - num_markers for sentence in self.sentences),
+            num_source_tokens=self.num_source_tokens,
             num_target_tokens=sum(len(hypothesis.token_ids) for hypothesis in best),
             confidence=confidence,
-            integrity=written.spans if any(source_text.spans for source_text in self._texts) else None,
+            integrity=written.spans if any(source_text.spans for source_text in self.texts) else None,
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
             num_sentences=self.num_sentences,
             num_untranslated=sum(sentence.is_kept for sentence in self.sentences) + written.num_kept,
             num_unchanged=len(self._unchanged),
         )
+
+    def write_texts(
+        self, attention: Mapping[AnswerKey, Tensor], evidence: Sequence[Evidence] | None
+    ) -> list[WrittenText]:
+        """The translation of each text with all its details, outside of its container.
+
+        Args:
+            attention: As for :meth:`complete`.
+            evidence: As for :meth:`complete`.
+        """
+        bound = self._calibration.coverage_bound
+        return [
+            writer.write(self.hypotheses, 0, attention, evidence, detailed=True, aligned=True, coverage_bound=bound)
+            for writer in self._text_writers()
+        ]
+
+    def score_of(self, evidence: Sequence[Evidence]) -> float:
+        """The confidence in the translation of the text, from the evidence of each sentence."""
+        return self._calibration.text_score(evidence)
+
+    @property
+    def num_source_tokens(self) -> int:
+        """Number of tokens of all sentences, without markers."""
+        num_markers = self._reader.num_markers(self.source, self.target)
+        return sum(len(sentence.token_ids) - num_markers for sentence in self.sentences)
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
         """The words of a text with their gains, in nats (:func:`model.translation.confidence.word_gains`).
@@ -259,7 +306,7 @@ class Plan:
 
     def _needs_attention(self, index: int, rank: int, hypothesis: Hypothesis) -> bool:
         return (
-            self._texts[self._text_numbers[index]].has_marks
+            self.texts[self._text_numbers[index]].has_marks
             or (self.options.return_alignment and rank == 0)
             or self._writer.needs_attention(self.sentences[index], hypothesis.token_ids)
         )
@@ -284,10 +331,10 @@ class Plan:
         )
 
     def _text_writers(self) -> list[TextWriter]:
-        edges = accumulate((len(source_text.sentences) for source_text in self._texts), initial=0)
+        edges = accumulate((len(source_text.sentences) for source_text in self.texts), initial=0)
         return [
             TextWriter(source_text, self.sentences[first:end], first, self._reader, self._writer)
-            for source_text, (first, end) in zip(self._texts, pairwise(edges), strict=True)
+            for source_text, (first, end) in zip(self.texts, pairwise(edges), strict=True)
         ]
 
     def _write(
@@ -301,7 +348,7 @@ class Plan:
         """The text or document with the answers of one rank."""
         options = self.options
         is_requested = bool(options.glossary or options.return_alignment or evidence is not None)
-        detailed = [rank == 0 and (is_requested or bool(source_text.spans)) for source_text in self._texts]
+        detailed = [rank == 0 and (is_requested or bool(source_text.spans)) for source_text in self.texts]
         written = [
             writer.write(
                 answers,
@@ -314,8 +361,8 @@ class Plan:
             )
             for writer, with_details in zip(writers, detailed, strict=True)
         ]
-        if self._document is not None:
-            return self._document.write(self._texts, written, detailed=any(detailed))
+        if self.container is not None:
+            return self.container.write(self.texts, written, detailed=any(detailed))
         if not written[0].text.startswith(options.target_prefix):
             raise DecodingError("The translation does not begin with target_prefix.")
         return written[0]

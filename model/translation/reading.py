@@ -40,6 +40,7 @@ from model.text.symbols import (
     Span,
     overlaps,
     placeholder,
+    shifted,
     term_parts,
 )
 from model.text.tokenizer import Tokenizer, VersoTokenizer
@@ -61,6 +62,10 @@ class SourceTerm:
 
     span: Span
     target: str
+
+    def moved(self, by: int) -> SourceTerm:
+        """The same term in a text that has more characters before it, or fewer."""
+        return replace(self, span=shifted(self.span, by))
 
 
 @dataclass(frozen=True)
@@ -220,6 +225,7 @@ class SentenceReader:
         options: TranslationOptions,
         pair: tuple[str, str],
         edits: Sequence[Edit] = (),
+        given: Sequence[SourceTerm] | None = None,
     ) -> SourceSentence:
         """Encode a sentence.
 
@@ -231,6 +237,7 @@ class SentenceReader:
             options: How to translate it.
             pair: Source and target language.
             edits: The characters of the text that the model reads in another form.
+            given: The terms of the text, if its terms are not those of the glossary of the options.
         """
         part = text[start:end]
         edits_within = within(edits, start, end) if edits else ()
@@ -238,8 +245,12 @@ class SentenceReader:
         protected = _within(spans, start, end) if spans else ()
         terms: tuple[SourceTerm, ...] = ()
         fixed_terms: tuple[SourceTerm, ...] = ()
-        if options.glossary:
+        if given:
+            inside = (term.moved(-start) for term in given if start <= term.span[0] and term.span[1] <= end)
+            terms = tuple(term for term in inside if not overlaps(term.span, protected))
+        elif options.glossary and given is None:
             terms = tuple(SourceTerm(*term) for term in find_terms(part, options.glossary, language, protected))
+        if terms:
             fixed_terms = self._fixed(terms, self.capabilities.placeholders - len(protected))
             if fixed_terms:
                 terms = tuple(term for term in terms if term not in fixed_terms)

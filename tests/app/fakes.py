@@ -165,9 +165,11 @@ class FakeTranslator(Translator):
         sha256: Digest of its bundle.
     """
 
+    tokenizer_type: type[FakeTokenizer] = FakeTokenizer
+
     def __init__(self, step_s: float = 0.0, manifest: Manifest = MANIFEST, sha256: str = "0" * 64) -> None:
         no_model: Any = object()
-        tokenizer: Any = FakeTokenizer()
+        tokenizer: Any = self.tokenizer_type()
         super().__init__(
             Bundle(LoadedNetwork(no_model), tokenizer, manifest, torch.device("cpu"), sha256), native=False
         )

@@ -19,7 +19,7 @@ from app.errors import NotReady
 from app.main import create_app
 from app.serving.detection import Detection
 from app.serving.request import TranslationRequest
-from app.serving.text_job import AttentionResult
+from app.serving.text_job import AttentionResult, Via
 from app.settings import Settings
 from model.artifacts.manifest import Manifest
 from model.attention import Attention
@@ -82,6 +82,7 @@ class RoteText:
     result: RoteTranslation | Exception
     model: str | None
     detected: Detection | None
+    via: Via | None = None
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,10 @@ class RoteService:
             search=SEARCH if options.return_search else None,
             num_untranslated=int(text == "untranslatable"),
         )
+
+    @property
+    def pivoted(self) -> LanguagePairs:
+        return LanguagePairs()
 
     async def language_pairs(self) -> LanguagePairs:
         if self.request_error is not None:

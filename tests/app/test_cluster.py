@@ -20,7 +20,7 @@ from app.cluster.scaling import SENTENCES, ScaleOnSentences
 from app.cluster.service import MAX_LOSSES, RemoteTranslations
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
 from app.serving.request import TranslationRequest
-from app.serving.text_job import TranslateResult
+from app.serving.text_job import TranslateResult, Via
 from app.serving.text_translation import StreamedSentence, StreamedText
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -302,3 +302,30 @@ def test_documents_have_one_ingress(setting: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="ingress_replicas"):
         ingress_settings(options, setting)
     assert ingress_settings(ClusterOptions(), setting) == setting
+
+
+async def test_two_legs_are_those_of_one_engine() -> None:
+    to_english, to_german = (
+        FakeTranslator(manifest=manifest_of(name, pair), sha256=digit * 64)
+        for name, pair, digit in (("french", "fr-en", "1"), ("german", "en-de", "2"))
+    )
+    async with cluster_of(to_english, to_german) as (service, _):
+        assert ("fr", "de") not in await service.language_pairs()
+        with pytest.raises(UnsupportedPair):
+            await ask(service, "a", source="fr")
+    replica = EngineReplica(
+        {f"VERSO_{name.upper()}": str(value) for name, value in BUDGET.items()}, 1, FakeBundles(to_english, to_german)
+    )
+    await replica.start()
+    service = RemoteTranslations(Settings(**BUDGET), Metrics(), {"both": LocalEngine(replica)})
+    try:
+        await service.start()
+        await service.wait_loaded()
+        assert ("fr", "de") in await service.language_pairs()
+        outcome = await service.translate(request_of(["a b", "c"], source="fr"))
+        assert [(text.model, text.via) for text in outcome.texts] == [("german", Via("en", "french"))] * 2
+        events = await streamed(service, "a b. c", source="fr")
+        assert [event.translated.text for event in events if isinstance(event, StreamedSentence)] == ["A B.", "C"]
+    finally:
+        await service.stop()
+        await replica.stop()

@@ -62,6 +62,7 @@ ERRORS: list[Exception] = [
     errors.MethodNotAllowed("GET", "/translate"),
     errors.LanguageNotDetected(PAIRS),
     errors.DetectedPairNotServed("de", 0.97, "fr", PAIRS),
+    errors.PairInTwoLegs(("fr", "en"), ("en", "de")),
     errors.Unauthorized(),
     errors.KeyRequired(),
     errors.InvalidKey("expired"),

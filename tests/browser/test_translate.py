@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -413,3 +414,34 @@ def test_a_translation_with_options_and_terms_meets_wcag(page: Page, screenshot:
     for scheme in in_each_scheme(page):
         screenshot(f"translate-{scheme}")
         assert_accessible(page, scheme)
+
+
+def test_a_pair_in_two_legs_is_offered_and_names_the_pivot_language(page: Page) -> None:
+    def describe(route: Route) -> None:
+        response = route.fetch()
+        body = response.json()
+        body["models"].append({**body["models"][0], "name": "french", "pairs": [["fr", "en"]]})
+        route.fulfill(
+            response=response, json={**body, "pivot": {"language": "en", "pairs": [["fr", "de"]], "languages": []}}
+        )
+
+    def translate(route: Route) -> None:
+        body: Any = route.request.post_data_json
+        assert (body["source"], body["target"], body.get("beam_size", 4)) == ("fr", "de", 4)
+        response = route.fetch(post_data=json.dumps({**body, "source": "en"}))
+        model = '"model":"verso-en-de"'
+        via = '"via":{"language":"en","model":"french"}'
+        route.fulfill(response=response, body=response.text().replace(model, f"{model},{via}"))
+
+    page.route("**/models", describe)
+    page.route("**/translate", translate)
+    open_view(page)
+    choose(page, "Translate from", "French")
+    expect(page.get_by_role("combobox", name="Translate to", exact=True).locator("option")).to_have_text(
+        ["English", "German"]
+    )
+    choose(page, "Translate to", "German")
+    translated(page, BOOK, BUCH)
+    expect(page.locator("main")).to_contain_text("Via English: translated by french, then by verso-en-de.")
+    page.goto("/#/tour")
+    expect(shown(page, "tour")).to_contain_text("No single model translates these languages.")

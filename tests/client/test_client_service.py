@@ -47,6 +47,7 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.TranslatedText: translation.TranslationEvent,
     verso_client.Translation: translation.TranslationBody,
     verso_client.Usage: translation.UsageBody,
+    verso_client.Via: translation.ViaBody,
     verso_client.WordConfidence: translation.WordConfidenceBody,
 }
 

@@ -45,6 +45,7 @@ SETTINGS = {
     "VERSO_PORT": "9000",
     "VERSO_ROOT_PATH": "/verso",
     "VERSO_MODEL": "mine.pt",
+    "VERSO_PIVOT": "off",
     "VERSO_MODEL_SHA256": "0123456789abcdef" * 4,
     "VERSO_AUTO_BUNDLE": "auto.pt",
     "VERSO_DEVICE": "cpu",

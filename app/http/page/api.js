@@ -4,7 +4,7 @@
 
 import { readNpz } from "./npz.js";
 
-/** @import { Document, ErrorBody, Glossary, Model, StreamEvent, TranslateAnswer, Translation } from "./types.js" */
+/** @import { Document, ErrorBody, Glossary, ModelsAnswer, StreamEvent, TranslateAnswer, Translation } from "./types.js" */
 /** @import { Arrays } from "./npz.js" */
 
 const KEY = "verso.key";
@@ -97,9 +97,9 @@ async function answer(...options) {
   return (await request(...options)).json().catch(lostConnection);
 }
 
-/** @returns {Promise<Model[]>} The loaded models. */
-export async function models() {
-  return (await answer("models")).models;
+/** @returns {Promise<ModelsAnswer>} The loaded models. */
+export function models() {
+  return answer("models");
 }
 
 /**

@@ -2,7 +2,7 @@
  * The languages of the loaded models, and the options that they support.
  */
 
-/** @import { Model } from "./types.js" */
+/** @import { Model, ModelsAnswer, Pivot } from "./types.js" */
 
 const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
 
@@ -32,9 +32,13 @@ export function languageName(code) {
 
 /** The languages of the loaded models. */
 export class Languages {
-  /** @param {Model[]} models */
-  constructor(models) {
+  /** @type {Pivot} */
+  #pivot;
+
+  /** @param {ModelsAnswer} served */
+  constructor({ models, pivot }) {
     this.models = models;
+    this.#pivot = pivot ?? { language: "", pairs: [], languages: [] };
   }
 
   /** Codes of the source languages, sorted by name. */
@@ -49,7 +53,7 @@ export class Languages {
    */
   targets(source) {
     return sorted(
-      this.models.flatMap((model) => [
+      [...this.models, this.#pivot].flatMap((model) => [
         ...model.pairs.filter(([from]) => source === "auto" || from === source).map(([, to]) => to),
         ...(source === "auto" || model.languages.includes(source) ? model.languages : []).filter(
           (language) => language !== source,
@@ -71,18 +75,38 @@ export class Languages {
   }
 
   /**
-   * The model that translates a pair.
+   * The model that writes the translations of a pair.
+   *
+   * @param {string} source Or `auto`.
+   * @param {string} target
+   * @returns {Model | undefined}
+   */
+  model(source, target) {
+    const writes = this.models.find((model) => has(model, source, target));
+    return writes ?? (has(this.#pivot, source, target) ? this.model("auto", target) : undefined);
+  }
+
+  /**
+   * Whether two models translate a pair, one after the other.
    *
    * @param {string} source Or `auto`.
    * @param {string} target
    */
-  model(source, target) {
-    return this.models.find(
-      (model) =>
-        model.pairs.some(([from, to]) => (source === "auto" || from === source) && to === target) ||
-        (model.languages.includes(target) && (source === "auto" || model.languages.includes(source))),
-    );
+  hasTwoLegs(source, target) {
+    return !this.models.some((model) => has(model, source, target)) && has(this.#pivot, source, target);
   }
+}
+
+/**
+ * @param {{ pairs: [string, string][], languages: string[] }} served
+ * @param {string} source Or `auto`.
+ * @param {string} target
+ */
+function has({ pairs, languages }, source, target) {
+  return (
+    pairs.some(([from, to]) => (source === "auto" || from === source) && to === target) ||
+    (languages.includes(target) && (source === "auto" || languages.includes(source)))
+  );
 }
 
 /** @param {string[]} codes */

@@ -184,7 +184,7 @@ async function languagesWhenReady() {
   for (;;) {
     try {
       const loaded = await models();
-      if (loaded.length) return new Languages(loaded);
+      if (loaded.models.length) return new Languages(loaded);
       fill(element("main"), h("p", { class: "notice" }, "No model is loaded. The operator must load one."));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;

@@ -44,6 +44,19 @@ export interface Model {
   attribution: string[];
 }
 
+/** The pairs that two models translate one after the other, and others of the same languages. */
+export interface Pivot {
+  /** The pivot language. */
+  language: string;
+  pairs: [string, string][];
+  languages: string[];
+}
+
+export interface ModelsAnswer {
+  models: Model[];
+  pivot?: Pivot;
+}
+
 export interface AlignmentLink {
   source: Span;
   target: Span;
@@ -88,6 +101,8 @@ export interface Translation {
   alternatives: Alternative[];
   alignment: AlignmentLink[] | null;
   model: string | null;
+  /** The first of two legs. */
+  via?: { language: string; model: string };
   detected: { language: string; confidence: number } | null;
   confidence?: Confidence;
   integrity?: { status: "intact" | "restored"; spans: { source: Span; target: Span; restored: boolean }[] };

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
-from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable
+from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable, PairInTwoLegs
 from app.http.access import metered, needs
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
@@ -76,6 +76,7 @@ class Selection:
         SeveralSentences,
         UnknownHead,
         InvalidPrefix,
+        PairInTwoLegs,
         *TRANSLATION_ERRORS,
         also={NPZ: "The same as NumPy arrays.", PNG: "A labelled heat map."},
     ),
@@ -91,7 +92,8 @@ async def attention(
 
     `steps` adds the computation of one head, number by number: in JSON as an object, in npz as arrays named `steps_…`.
 
-    With `source: auto` the language of the sentence is detected first; a sentence in the target language is refused.
+    With `source: auto` the language of the sentence is detected first; a sentence in the target language is refused,
+    and so is a pair that two models translate one after the other.
     """
     media_type: str = request.state.media_type
     log_fields(request.scope).update(characters=len(body.text), decoding=body.decoding, answer=media_type)

@@ -10,10 +10,11 @@ from app.errors import NotReady
 from app.http.access import needs
 from app.http.json_route import json_route
 from app.http.openapi import answers
-from app.http.schemas.models import MODELS_ANSWER, CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse
+from app.http.schemas.models import MODELS_ANSWER, CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse, PivotBody
 from app.http.state import service_of, settings_of
 from app.models.registry import ServedModel
 from app.settings import Settings
+from model.languages import LanguagePairs
 
 router = APIRouter(tags=["translation"], route_class=json_route(needs(None)))
 
@@ -22,12 +23,23 @@ router = APIRouter(tags=["translation"], route_class=json_route(needs(None)))
 async def models(request: Request) -> ModelsResponse:
     """The loaded models: languages, limits, licence and attribution, and a card with their quality.
 
-    If several models have the same pair, the first one translates it.
+    If several models have the same pair, the first one translates it. `pivot` has the pairs that two models translate
+    one after the other, because no model has them.
     """
     service = service_of(request)
     if not service.models and service.state != "empty":
         raise service.not_ready()
-    return ModelsResponse(models=[model_body(model, settings_of(request)) for model in service.models])
+    return ModelsResponse(
+        models=[model_body(model, settings_of(request)) for model in service.models],
+        pivot=_pivot_body(settings_of(request).pivot, service.pivoted),
+    )
+
+
+def _pivot_body(language: str, pairs: LanguagePairs) -> PivotBody | None:
+    """The pairs that are translated through a language; None if there are none."""
+    if not pairs.languages:
+        return None
+    return PivotBody(language=language, pairs=list(pairs.pairs), languages=list(pairs.any_to_any))
 
 
 def model_body(model: ServedModel, settings: Settings) -> ModelBody:

@@ -190,6 +190,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
             "alternatives": result.alternatives,
             "alignment": result.alignment,
             "model": text.model,
+            "via": text.via,
             "detected": text.detected,
             "confidence": result.confidence,
             "integrity": None if result.integrity is None else _integrity(result.integrity),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from app.http.schemas.answers import AnswerBody
+from app.http.schemas.answers import AnswerBody, is_none
 from app.http.schemas.fields import RequestBody, checked_digest, without_nul
 from app.http.schemas.requests import request_examples
 
@@ -95,11 +95,27 @@ class ModelBody(AnswerBody):
     """Its training, scores, precision and confidence."""
 
 
+class PivotBody(AnswerBody):
+    """The language pairs that two models translate one after the other."""
+
+    language: str
+    """The pivot language."""
+
+    pairs: list[tuple[str, str]]
+    """Source and target languages."""
+
+    languages: list[str]
+    """Languages that are translated into each other in every direction, besides `pairs`, by one model or two."""
+
+
 class ModelsResponse(AnswerBody):
     """The loaded models."""
 
     models: list[ModelBody]
     """The models."""
+
+    pivot: PivotBody | None = Field(default=None, exclude_if=is_none)
+    """The pairs that are translated through another language; absent if there are none."""
 
 
 class UnloadResponse(AnswerBody):

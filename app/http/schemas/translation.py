@@ -99,6 +99,16 @@ class ConfidenceBody(AnswerBody):
     model does not translate in both directions, which the estimate needs."""
 
 
+class ViaBody(AnswerBody):
+    """The first of two legs of a translation."""
+
+    language: str
+    """The pivot language: the first model translated into it, and `model` from it."""
+
+    model: str
+    """The first model."""
+
+
 class TranslationBody(AnswerBody):
     """The translation of one text."""
 
@@ -124,8 +134,11 @@ class TranslationBody(AnswerBody):
     """Links between characters; null unless `return_alignment`."""
 
     model: str | None
-    """The model that translated it; null if `source` was `auto` and the text has no letters or is already in the target
+    """The model that wrote it; null if `source` was `auto` and the text has no letters or is already in the target
     language."""
+
+    via: ViaBody | None = Field(default=None, exclude_if=is_none)
+    """The pivot language and the first model, if two models translated it; absent if one did."""
 
     detected: DetectedBody | None
     """Its detected language; null for a text without letters, and unless `source` was `auto`."""

@@ -281,7 +281,7 @@ class Explorer {
     if (problem.code === "several_sentences" && first !== sentence) {
       return button(`Use the first sentence: ${first}`, () => this.#form.use(first));
     }
-    if (problem.code === "unsupported_pair" || problem.code === "detected_pair_not_served") {
+    if (["unsupported_pair", "detected_pair_not_served", "pair_in_two_legs"].includes(problem.code)) {
       const pairs = this.#page.languages.models.flatMap((model) => model.pairs).slice(0, MAX_PAIRS);
       const buttons = pairs.map(([source, target]) =>
         button(`${languageName(source)} to ${languageName(target)}`, () => this.#form.choose({ source, target })),

@@ -43,7 +43,7 @@ export function tourView(page) {
   function draw() {
     contents.mark(chapter);
     if (lesson) fill(article, ...chapterParts(chapter, lesson, focus));
-    else fill(article, h("p", { class: "notice" }, "No loaded model translates these languages."));
+    else fill(article, h("p", { class: "notice" }, "No single model translates these languages."));
   }
 
   function renew() {
@@ -175,12 +175,12 @@ function sentenceForm(page, askAgain) {
  * The current sentence, and the model that translates it.
  *
  * @param {Page} page
- * @returns {Lesson | null} Null if no model translates the pair.
+ * @returns {Lesson | null} Null if no single model translates the pair.
  */
 function lessonOf({ store, languages }) {
   const choices = store.get();
   const model = languages.model(choices.source, choices.target);
-  if (!model) return null;
+  if (!model || languages.hasTwoLegs(choices.source, choices.target)) return null;
   const source = languages.exampleSource(choices);
   const { sentence, isExample } = sentenceOf(choices, source);
   const { formality } = optionFields(choices, languages);

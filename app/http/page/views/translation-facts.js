@@ -1,7 +1,8 @@
-/** Facts about a whole translation: confidence, omissions and protected spans. */
+/** Facts about a whole translation: the pivot language, confidence, omissions and protected spans. */
 
 import { Characters } from "../characters.js";
 import { h } from "../element.js";
+import { languageName } from "../languages.js";
 import { percent } from "../numbers.js";
 import { LEVELS } from "./levels.js";
 
@@ -19,11 +20,12 @@ const MAX_NAMED = 12;
  * @param {boolean} isPart Whether the score belongs to the sentence that was changed last.
  * @returns {HTMLElement[]}
  */
-export function factsOf({ confidence, integrity }, sourceText, isPart) {
+export function factsOf({ confidence, integrity, via, model }, sourceText, isPart) {
   const source = new Characters(sourceText);
   const quote = (/** @type {Span} */ span) => `“${source.slice(...span)}”`;
   /** @type {HTMLElement[]} */
   const facts = [];
+  if (via) facts.push(fact(`Via ${languageName(via.language)}:`, `translated by ${via.model}, then by ${model}.`));
   if (confidence) {
     facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null));
     if (confidence.uncovered?.length) {
