@@ -110,7 +110,11 @@ def _of_subtitles(data: bytes) -> Any:
 def _of_markdown(data: bytes) -> Any:
     tokens = MarkdownIt("commonmark").enable("table").parse(re.sub(r"\A---\n.*?\n---\n", "", data.decode(), flags=re.S))
     targets = Counter(
-        value for token in tokens for child in token.children or () for value in child.attrs.values() if value
+        target
+        for token in tokens
+        for child in token.children or ()
+        for target in (child.attrGet("href"), child.attrGet("src"))
+        if target
     )
     return [(token.type, token.tag) for token in tokens], targets.keys()
 

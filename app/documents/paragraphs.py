@@ -12,7 +12,7 @@ from app.serving.detection import has_letters
 from model.text.protection import find_spans
 
 _PARAGRAPHS = frozenset({"p", "h"})
-_RUNS = frozenset({"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak"})
+_RUNS = frozenset({"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak", "noBreakHyphen"})
 """What a translation divides otherwise, or what programs add when they save a document."""
 
 _TRANSLATED = frozenset({"title", "desc", "t", "index-title-template"})
@@ -93,8 +93,12 @@ def _own_text(element: etree._Element) -> str:
     parts = [element.text or ""] if local_name(element) not in ("instrText", "delText", "posOffset") else []
     for child in element:
         name = local_name(child)
+        if name == "rPr":
+            continue
         if name not in _RUNS or name == "s":
             parts.append(" ")
+        elif name == "noBreakHyphen":
+            parts.append("\u2011")
         if name and name not in _PARAGRAPHS:
             parts.append(_own_text(child))
         if name not in _RUNS:
