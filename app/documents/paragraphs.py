@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -67,7 +68,8 @@ def _paragraph_differences(before: etree._Element, after: etree._Element, place:
         yield place, texts[0], texts[1]
     for start, end in find_spans(texts[0]):
         span = texts[0][start:end]
-        if texts[1].count(span) < texts[0].count(span):
+        whole = re.compile(rf"(?<!\w){re.escape(span)}(?!\w)" if span.isalnum() else re.escape(span))
+        if len(whole.findall(texts[1])) < len(whole.findall(texts[0])):
             yield place, span, texts[1]
     formats = [set(_formats(element)) for element in (before, after)]
     for formatting in sorted(formats[0] - formats[1]):

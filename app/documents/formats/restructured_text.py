@@ -25,7 +25,7 @@ _NO_TITLE = re.compile("figure|container|versionadded|versionchanged|deprecated|
 _OBJECT = re.compile(
     r"(?:(?:py|c|cpp|js|rst|std):)?(?:function|method|classmethod|staticmethod|property|class|exception|attribute|data"
     r"|module|decorator|decoratormethod|member|macro|struct|enum|enumerator|type|var|namespace|directive|role|directive:option"
-    r"|option|confval|envvar|program|describe|object|event|setting|(?:django-admin|templatetag|templatefilter))"
+    r"|auto(?!summary)\w+|option|confval|envvar|program|describe|object|event|setting|(?:django-admin|templatetag|templatefilter))"
 )
 """Directives that describe what their arguments name; the bodies are prose."""
 _MAX_LINES = 200
