@@ -164,6 +164,7 @@ def _words_of(data: bytes) -> Counter[str]:
             pages = [archive.read(name) for name in archive.namelist() if name.endswith((".xml", ".xhtml", ".html"))]
         data = re.sub(rb"<[^<>]*>", b"", _END_OF_PARAGRAPH.sub(b" ", b" ".join(pages)))
     text, _ = decoded(data)
+    text = re.sub(r"\\u([0-9A-Fa-f]{4})", lambda code: chr(int(code[1], 16)), text)
     text = re.sub(r"\\[nrtN]|\\\n|-\n\s*", " ", html.unescape(text)).replace("*", "")
     return Counter(_WORD.findall(text.upper().casefold()))
 
