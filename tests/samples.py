@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import html
 import io
 import json
 import plistlib
@@ -33,6 +34,7 @@ from tabulate import tabulate
 
 from app.documents.formats.codes import has_words
 from app.documents.formats.document_file import Unit
+from app.documents.formats.encodings import decoded
 from app.documents.formats.table import FORMATS, DocumentFormat, format_of
 from app.documents.skeleton import differences
 from app.errors import DocumentRefused, DocumentTooComplex, UnsupportedDocument
@@ -110,7 +112,11 @@ def _of_subtitles(data: bytes) -> Any:
 def _of_markdown(data: bytes) -> Any:
     tokens = MarkdownIt("commonmark").enable("table").parse(re.sub(r"\A---\n.*?\n---\n", "", data.decode(), flags=re.S))
     targets = Counter(
-        value for token in tokens for child in token.children or () for value in child.attrs.values() if value
+        target
+        for token in tokens
+        for child in token.children or ()
+        for target in (child.attrGet("href"), child.attrGet("src"))
+        if target
     )
     return [(token.type, token.tag) for token in tokens], targets.keys()
 
@@ -145,6 +151,24 @@ _READERS: dict[str, Callable[[bytes], Any]] = {
 """The shape of a file as another library reads it, by the class that reads it in the service."""
 
 
+_END_OF_PARAGRAPH = re.compile(
+    rb"</(?:\w+:)?(?:p|h|si|t[cdhr]|li|div|h\d|title|text|navLabel)>|<(?:\w+:)?(?:br|tab|cr|s)\b[^<>]*>"
+)
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+def _words_of(data: bytes) -> Counter[str]:
+    """The words of a file, without regard to capitals, as no reader of a format knows them."""
+    if data.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            pages = [archive.read(name) for name in archive.namelist() if name.endswith((".xml", ".xhtml", ".html"))]
+        data = re.sub(rb"<[^<>]*>", b"", _END_OF_PARAGRAPH.sub(b" ", b" ".join(pages)))
+    text, _ = decoded(data)
+    text = re.sub(r"\\u([0-9A-Fa-f]{4})", lambda code: chr(int(code[1], 16)), text)
+    text = re.sub(r"\\[nrtN]|\\\n|-\n\s*", " ", html.unescape(text)).replace("*", "")
+    return Counter(_WORD.findall(text.upper().casefold()))
+
+
 @dataclass
 class Tally:
     """What was done with the files of a format.
@@ -166,7 +190,7 @@ class Tally:
     seconds: float = 0.0
 
 
-def check_file(name: str, data: bytes, translate: Translate, tally: Tally) -> None:
+def check_file(name: str, data: bytes, translate: Translate, tally: Tally, keeps_words: bool = False) -> None:
     """Translate a file both ways, and note the result.
 
     Args:
@@ -174,6 +198,7 @@ def check_file(name: str, data: bytes, translate: Translate, tally: Tally) -> No
         data: Its bytes.
         translate: Translates units.
         tally: Takes the result.
+        keeps_words: Whether translations have the words of their sources in capitals, of which none may be lost.
     """
     tally.num_files += 1
     start = time.perf_counter()
@@ -188,6 +213,8 @@ def check_file(name: str, data: bytes, translate: Translate, tally: Tally) -> No
             result = file.write(_translations(file.units, translate(file.units, source, target), format), target)
             tally.num_checked += 1
             lines = [str(difference) for difference in differences(name, data, result, target)]
+            if keeps_words and not format.is_bilingual and (lost := _words_of(data) - _words_of(result)):
+                lines.append(f"lost: {' '.join(lost)}")
             if reader is not None and not isinstance(shape, Exception):
                 tally.num_read += 1
                 read = _read(reader, result)
@@ -216,18 +243,20 @@ def _read(reader: Callable[[bytes], Any] | None, data: bytes) -> Any:
         return error
 
 
-def check_folder(folder: Path, translate: Translate) -> dict[str, Tally]:
+def check_folder(folder: Path, translate: Translate, keeps_words: bool = False) -> dict[str, Tally]:
     """Translate the files of a folder whose endings are those of formats, and check them.
 
     Args:
         folder: The folder.
         translate: Translates units.
+        keeps_words: Whether translations have the words of their sources.
     """
     tallies: dict[str, Tally] = {}
     for path in sorted(folder.rglob("*")):
         suffix = path.suffix.lower()
         if suffix in FORMATS and path.is_file() and path.stat().st_size <= MAX_BYTES:
-            check_file(str(path.relative_to(folder)), path.read_bytes(), translate, tallies.setdefault(suffix, Tally()))
+            tally = tallies.setdefault(suffix, Tally())
+            check_file(str(path.relative_to(folder)), path.read_bytes(), translate, tally, keeps_words)
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return tallies
@@ -274,7 +303,7 @@ def main() -> int:
     parser.add_argument("--stand-in", action="store_true", help="write capitals instead of translating, for speed")
     arguments = parser.parse_args()
     translate = _in_capitals if arguments.stand_in else shipped_translator()
-    tallies = check_folder(arguments.folder, translate)
+    tallies = check_folder(arguments.folder, translate, keeps_words=arguments.stand_in)
     print(report(tallies))
     return 1 if any(one.differences for one in tallies.values()) else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -13,7 +14,9 @@ from model.text.protection import find_spans
 
 _PARAGRAPHS = frozenset({"p", "h", "si", "is"})
 _NOTE = "spreadsheetml/2006/main}text"
-_RUNS = frozenset({"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak", "rPh", "phoneticPr"})
+_RUNS = frozenset(
+    {"r", "t", "rPr", "span", "s", "proofErr", "lastRenderedPageBreak", "noBreakHyphen", "rPh", "phoneticPr"}
+)
 """What a translation divides otherwise, or what programs add when they save a document."""
 
 _TRANSLATED = frozenset({"title", "desc", "t", "index-title-template"})
@@ -83,7 +86,8 @@ def _paragraph_differences(before: etree._Element, after: etree._Element, place:
         yield place, texts[0], texts[1]
     for start, end in find_spans(texts[0]):
         span = texts[0][start:end]
-        if texts[1].count(span) < texts[0].count(span):
+        whole = re.compile(rf"(?<!\w){re.escape(span)}(?!\w)" if span.isalnum() else re.escape(span))
+        if len(whole.findall(texts[1])) < len(whole.findall(texts[0])):
             yield place, span, texts[1]
     formats = [set(_formats(element)) for element in (before, after)]
     for formatting in sorted(formats[0] - formats[1]):
@@ -109,8 +113,12 @@ def _own_text(element: etree._Element) -> str:
     parts = [element.text or ""] if local_name(element) not in ("instrText", "delText", "posOffset") else []
     for child in element:
         name = local_name(child)
+        if name == "rPr":
+            continue
         if name not in _RUNS or name == "s":
             parts.append(" ")
+        elif name == "noBreakHyphen":
+            parts.append("\u2011")
         if name and not _is_paragraph(child):
             parts.append(_own_text(child))
         if name not in _RUNS:

@@ -31,9 +31,13 @@ from model.text.numbers import find_numbers, wrong_numbers
 from model.text.protection import find_spans
 
 _MARK = "Qx{}xQ"
-_HOLE = re.compile(r"Qx(\d++)xQ(?:(?:(?!Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
+_HOLE = re.compile(r"Qx(\d++)xQ(?:(?:(?!Qx\d).|(?<=[\[\"])Qx\d++xQ(?=[\]|\"]))*+Qx\1xQ)*+", re.DOTALL)
+"""Marks of one text, and of the captions of its elements."""
+
 _HOLE_OF_CUE = re.compile(r"Qx(\d++)xQ(?:(?:(?!-->|Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
 _NUMBER = re.compile(r"Qx(\d++)xQ")
+_CAPTION_MARK = re.compile(r'(?<=[\["])Qx(\d++)xQ(?=[\]|"])')
+_ATTRIBUTE_MARK = re.compile('="?Qx')
 _BETWEEN = re.compile(r"Qx\d++xQ|(?<=>)(?=<)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*+>")
 _NEXT_LINE = re.compile(r"\n[^\S\n]*+(?:(?:[-*+•>|]|\d{1,3}[.)])[^\S\n]++)*+")
@@ -292,16 +296,19 @@ class _Template:
             if content == original:
                 continue
             flat = _plain(content)
-            tokens = Counter(
-                token.strip() if self._is_cued or token.strip() else token.strip(" ") for token in _BETWEEN.split(hole)
-            )
+            parts = _BETWEEN.split(hole)
+            if self._is_cued:  # lines of cues are divided elsewhere
+                parts = [part.replace("\\N", " ") for part in parts]
+            tokens = Counter(part.strip() if self._is_cued or part.strip() else part.strip(" ") for part in parts)
             for token, count in tokens.items():
                 if token and max(content.count(token), flat.count(_plain(token) or token)) < count:
                     yield index, token, content
-            if "=Qx" not in hole:  # with attributes that are translated
+            if not _ATTRIBUTE_MARK.search(hole):
                 for tag in Counter(_TAG.findall(content)) - Counter(_TAG.findall(hole)):
                     yield index, "no such tag", tag
-            lines = (line for number in _numbers(hole) for line in self._units[number].words.splitlines())
+            captions = set(map(int, _CAPTION_MARK.findall(hole)))  # those in tags are not in the flat text
+            numbers = (number for number in _numbers(hole) if number not in captions)
+            lines = (line for number in numbers for line in self._units[number].words.splitlines())
             words = " ".join(" ".join(filter(has_letters, lines)).split())
             for number in _missing_numbers(words.lower(), unescaped(_TAG.sub(" ", flat)).lower()):
                 yield index, number, content

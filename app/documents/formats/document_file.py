@@ -167,6 +167,11 @@ class TextFile(DocumentFile):
         """Replace ``text[start:end]`` in the file that will be written; stretches do not overlap."""
         self._replaced.append((start, end, text))
 
+    def withdraw(self, start: int, end: int) -> None:
+        """Undo the last replacements if they are in ``text[start:end]``."""
+        while self._replaced and start <= self._replaced[-1][0] < end:
+            self._replaced.pop()
+
     def add_stretch(self, start: int, end: int, format: TextFormat = "text") -> None:
         """Add ``text[start:end]`` as a unit that its translation replaces."""
         self.add(Unit(self.text[start:end], format), lambda translation: self.replace(start, end, translation))

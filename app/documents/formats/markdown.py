@@ -1,4 +1,4 @@
-"""Markdown: prose is translated; code, the targets of links, images, definitions and the signs of dialects are kept.
+"""Markdown: prose is translated; code, targets of links and images, definitions and the signs of dialects are kept.
 
 The library markdown-it finds the blocks (:mod:`app.documents.formats.markdown_blocks`), and
 :mod:`app.documents.formats.markdown_inline` reads what is inside a paragraph.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
@@ -16,17 +17,25 @@ from markdown_it.token import Token
 from app.documents.formats.document_file import FRONT_MATTER, TextFile, Unit
 from app.documents.formats.inline import Fragment, Group, Node
 from app.documents.formats.markdown_blocks import dialect_parser
-from app.documents.formats.markdown_inline import InlineContent
+from app.documents.formats.markdown_inline import InlineContent, caption_source
 from app.documents.formats.web_page import html_stretches
 from app.serving.detection import has_letters
 
-_READ_VALUE = re.compile(
-    r"^(?:title|subtitle|description|summary|excerpt|tagline|lead|linkTitle|sidebar_label)[ \t]*[:=][ \t]*"
-    r"(?P<value>\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|[^\s\"'>|&*!{\[#][^\n#]*?)[ \t]*\r?$",
+_READ_KEY = re.compile(
+    r"^(?P<before>[ \t]*+(?:-[ \t]++)?)"
+    r"(?:title|subtitle|description|summary|excerpt|tagline|lead|details|linkTitle|sidebar_label|alt|caption)"
+    r"[ \t]*(?P<sign>[:=])[ \t]*(?=\S)",
     re.MULTILINE,
 )
+_READ_VALUE = re.compile(
+    r"(?:(?P<block>[>|])[-+]?[ \t]*\r?\n(?P<body>.*)"
+    r"|(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"'>|&*!{\[#][^#]*+))",
+    re.DOTALL,
+)
+_FRONT_LINE = re.compile(r"\n(?:(?P<indent>[ \t]*+)[^\s\n][^\n]*|[ \t\r]*(?=\n))")
 _PLAIN_VALUE = re.compile(r"(?!(?:yes|no|true|false|null|on|off)$)[\w.(/](?:[^\n:#]|:(?=\S))*+", re.IGNORECASE)
 _CONTAINER_LINE = re.compile(r"^([ \t]*:{3}[^\n]*\n?)", re.MULTILINE)
+_TEMPLATE = re.compile(r"\{\{(?:(?!\}\})[^\n]){0,500}+\}\}|\{%(?:(?!%\})[^\n]){0,500}+%\}")
 _BLOCK_START = re.compile(r"(?:[-+>]|#{1,6})(?=\s|$)|(?<=\d)[.)](?=\s|$)")
 
 
@@ -66,18 +75,41 @@ class Markdown(TextFile):
             before = token.type
 
     def _add_front_matter(self, front: re.Match[str]) -> None:
-        for match in _READ_VALUE.finditer(front[0]):
-            value, (start, end) = match["value"], match.span("value")
-            quote = value[0] if value[0] in "\"'" else ""
-            text = re.sub(r"\\([\"\\])", r"\1", value[1:-1]) if quote else value
+        """The values that readers see; those of YAML may go on in lines that are indented more than their keys."""
+        done = 0  # what looks like a key may be a line of a value
+        for key in _READ_KEY.finditer(front[0]):
+            if key.start() < done:
+                continue
+            end = start = front[0].find("\n", key.end())
+            while key["sign"] == ":" and (line := _FRONT_LINE.match(front[0], end)):
+                if line["indent"] is not None and len(line["indent"]) <= len(key["before"]):
+                    break
+                end = line.end()
+                start = end if line["indent"] is not None else start
+            done = max(start, key.end())
+            value = _READ_VALUE.fullmatch(front[0], key.end(), key.end() + len(front[0][key.end() : done].rstrip()))
+            if value and value["block"] == "|":
+                for line in re.finditer(r"\S[^\n]*", value["body"]):
+                    self.add_stretch(value.start("body") + line.start(), value.start("body") + line.end())
+            elif value and value["block"]:
+                for lines in re.finditer(r"\S[^\n]*(?:\n[ \t]*[^\s][^\n]*)*", value["body"]):
+                    self._add_value(lines[0], value.start("body") + lines.start(), is_block=True)
+            elif value:
+                self._add_value(value["value"], value.start("value"))
 
-            def put(translation: str, quote: str = quote, start: int = start, end: int = end) -> None:
-                is_plain = not quote and _PLAIN_VALUE.fullmatch(translation)
-                is_single = quote == "'" and "'" not in translation
-                written = f"'{translation}'" if is_single else json.dumps(translation, ensure_ascii=False)
-                self.replace(start, end, translation if is_plain else written)
+    def _add_value(self, source: str, start: int, is_block: bool = False) -> None:
+        """Add a value of front matter; its lines become one."""
+        value = re.sub(r"\s*\n\s*", " ", source.rstrip())
+        quote = value[0] if value[0] in "\"'" and not is_block else ""
+        text = re.sub(r"\\([\"\\])", r"\1", value[1:-1]) if quote else value
 
-            self.add(Unit(text), put)
+        def put(translation: str) -> None:
+            is_plain = is_block or (not quote and _PLAIN_VALUE.fullmatch(translation))
+            is_single = quote == "'" and "'" not in translation
+            written = f"'{translation}'" if is_single else json.dumps(translation, ensure_ascii=False)
+            self.replace(start, start + len(source.rstrip()), translation if is_plain else written)
+
+        self.add(Unit(text), put)
 
     def _add_html(self, token: Token, first: int, last: int) -> None:
         """The text of a block of HTML. One in a quotation is kept, and so are comments and expressions of JSX."""
@@ -87,7 +119,7 @@ class Markdown(TextFile):
             return
         for part in _CONTAINER_LINE.split(source):
             for begin, end in html_stretches(part):
-                if "{" not in part[begin:end] and not _CONTAINER_LINE.match(part):
+                if "{" not in _TEMPLATE.sub("", part[begin:end]) and not _CONTAINER_LINE.match(part):
                     self.add_stretch(start + begin, start + end, "html")
             start += len(part)
 
@@ -119,10 +151,24 @@ class Markdown(TextFile):
             if token.type == "title":
                 text = text.replace('"', "'")
             text = re.sub(r"\n *", lambda _: self.line_end + prefix, text)
+            self.withdraw(start, end)  # captions
             self.replace(start, end, text.replace("|", "\\|") if is_cell else text)
 
+        self._add_captions(content, start, end)
         if _has_words(content.nodes):
             self.add(fragment.unit, put)
+
+    def _add_captions(self, content: InlineContent, start: int, end: int) -> None:
+        """Add the captions of a paragraph. They are written by themselves, and once more with the paragraph."""
+        for number, caption in enumerate(content.captions):
+            found = self.text.find(caption, start, end)
+            start = found + len(caption) if found >= 0 else start
+            self.add(Unit(caption), partial(self._put_caption, content, number, found, start))
+
+    def _put_caption(self, content: InlineContent, number: int, start: int, end: int, translation: str) -> None:
+        content.captions[number] = translation
+        if start >= 0:
+            self.replace(start, end, caption_source(translation))
 
     def _is_defined(self, label: str) -> bool:
         return normalizeReference(label) in self._references

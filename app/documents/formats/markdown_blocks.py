@@ -8,6 +8,7 @@ the plugins of mdit-py-plugins need the names of the containers, read the bodies
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -29,6 +30,7 @@ _LINE = re.compile(
     |(?:(?:{_SHORTCODE}|{_TAG})[ \t]*)++
     |;?-+8<-+[ \t].*|<<<[ \t].*  # --8<-- "file", <<< @/file
     |\+\+\+(?:[ \t]*\{{.*\}})?
+    |\{{(?=[^\n]{{1,300}}?(?:=>|\w\())[^\n]+\}}  # {{items.map(item => <b>{{item}}</b>)}}
     |%%
     """,
     re.VERBOSE,
@@ -52,6 +54,15 @@ _PROSE = re.compile(
 """Directives with Markdown in them; other fences hold code."""
 _CODE = re.compile("code.*|math|toctree|eval-rst|mermaid|raw|literalinclude|include|image|bibliography|auto.*|contents")
 """Directives without Markdown in them, in any fence."""
+
+_ELEMENT = re.compile(
+    r"<(?P<name>[A-Z][\w.]*+|[a-z][\w-]*+(?=[^<>\n]{0,300}[ ](?:className=|markdown[ =>])))"
+    r"(?:[^<>{}\n]|\{[^{}\n]*+\})*+(?<!/)>"
+)
+"""A component of MDX, or an element with Markdown in it."""
+_MAX_CLOSINGS = 20
+_EXPRESSION = re.compile(r"\{(?![{%:#.<])")
+_MAX_EXPRESSION = 100
 
 _RAW_NAMES = (
     "highlight|raw|code|codeblock|code-toggle|code_block|comment|javascript|katex|latex|math|mermaid|plantuml|schema"
@@ -97,6 +108,10 @@ def _dialect(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         if is_known and not silent:
             _read_directive(state, start, end, directive)
         return bool(is_known)  # other fences are code
+    if not silent and (element := _ELEMENT.fullmatch(line.rstrip())) and _read_element(state, start, end, element):
+        return True
+    if not silent and _EXPRESSION.match(line) and _keep_expression(state, start, end):
+        return True
     if _MODULE.match(line) and not state.blkIndent:  # begins a block; it does not end a paragraph
         return not silent and _keep_module(state, start, end)
     if not silent and _STRONG_LINE.fullmatch(line.rstrip()):  # as a title; it does not end a paragraph
@@ -176,6 +191,18 @@ def _keep_module(state: StateBlock, start: int, end: int) -> bool:
     return True
 
 
+def _keep_expression(state: StateBlock, start: int, end: int) -> bool:
+    """An expression of JSX over several lines; False if it does not end."""
+    depth = 0
+    for line in range(start, min(end, start + _MAX_EXPRESSION)):
+        content = _content(state, line)
+        depth += content.count("{") - content.count("}")
+        if depth <= 0:
+            state.line = line + 1
+            return line > start
+    return False
+
+
 def _read_marker(state: StateBlock, start: int, end: int, marker: re.Match[str]) -> None:
     groups = marker.groupdict()
     _push(state, "title", start, groups.get("title"))
@@ -188,6 +215,26 @@ def _read_marker(state: StateBlock, start: int, end: int, marker: re.Match[str])
         while following < end and (state.isEmpty(following) or state.sCount[following] >= indent):
             following += 1
         _read_body(state, start + 1, following, indent)
+
+
+def _read_element(state: StateBlock, start: int, end: int, element: re.Match[str]) -> bool:
+    """An element with Markdown in it, whose body may be indented; False if it does not end."""
+    if "closings" not in state.env:
+        state.env["closings"] = {}
+        for number, text in enumerate(state.src.split("\n")):
+            if (closing := text.strip(" \t>\r")).startswith("</"):
+                state.env["closings"].setdefault(closing, []).append(number)
+    lines = state.env["closings"].get(f"</{element['name']}", [])
+    candidates = lines[bisect_right(lines, start) :][:_MAX_CLOSINGS]
+    close = next((line for line in candidates if line < end and state.sCount[line] == state.sCount[start]), -1)
+    body = [line for line in range(start + 1, close) if not state.isEmpty(line)]
+    if close < 0:
+        return False
+    _push_attributes(state, start)
+    if body:
+        _read_body(state, start + 1, close, min(state.sCount[line] for line in body))
+    state.line = close + 1
+    return True
 
 
 def _read_prefixed(state: StateBlock, start: int, end: int, width: int) -> None:

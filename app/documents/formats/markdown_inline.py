@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from app.documents.formats.document_file import unescaped
 from app.documents.formats.inline import Group, Node, Point, shown_text
+from app.documents.formats.markdown_emphasis import outline, tidied, with_stars, without
 
 # Everything is bounded, so that odd files take no longer than others.
 _NAMED = r"""[\w:-]{1,100}=(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'|[^\s{}"'=]{1,300})"""
@@ -23,7 +24,8 @@ _ATTRIBUTES = (
 _DESTINATION = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.){0,500}\)){0,2000}\)|\[[^\[\]]{0,1000}\](?!\()"
 _INLINE = re.compile(
     rf"""
-    (?P<kept>(?:\{{[\w:.+-]{{1,50}}\}})?(?P<ticks>(?<!`)`+)(?!`).{{1,2000}}?(?<!`)(?P=ticks)(?!`)
+    (?P<role>\{{[\w:.+-]{{1,50}}\}}`)(?P<title>[^`<>]{{1,300}}[^`<>\s])(?P<end>\s<[^`<>\s]{{1,300}}>`)(?!`)
+    |(?P<kept>(?:\{{[\w:.+-]{{1,50}}\}})?(?P<ticks>(?<!`)`+)(?!`).{{1,2000}}?(?<!`)(?P=ticks)(?!`)
         |<(?P<verbatim>kbd|samp|var|code|tt)\b[^<>]{{0,300}}>[^<>]{{0,300}}</(?P=verbatim)>
         |<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|<[\w.+-]+@[\w.-]+>
         |\$\$[^$]{{1,500}}\$\$  # formulas
@@ -32,9 +34,11 @@ _INLINE = re.compile(
         |(?<![\w\\:/])\\[A-Za-z]{{2,30}}\*?(?:\[[^\[\]\n]{{0,200}}\]|\{{[^{{}}\n]{{0,300}}\}}){{0,5}}  # LaTeX
         |!?\[\[[^\[\]|\n]{{1,300}}\]\](?![(\[])|!\[\[[^\[\]\n]{{1,300}}\]\]  # [[page]], ![[file|100]]
         |\{{\{{(?![<%])(?:[^{{}}]|\{{[^{{}}]{{0,100}}\}}){{0,300}}\}}\}}  # {{{{ value }}}}
+        |(?<![{{\w])\{{(?:'[^'\n]{{0,100}}'|"[^"\n]{{0,100}}"  # expressions of JSX
+            |(?=[^{{}}\n]{{1,200}}(?:[ ](?:[*/+?<>-]|[=!]==?|&&|\|\||=>)[ ]|\w\())[^{{}}\n]{{1,300}})\}}(?!\}})
         |(?<!\{{)\+\+[\w+"-]{{1,60}}\+\+(?!\}})|:[\w+-]{{1,60}}:(?=\{{))  # ++ctrl+c++, :icon:{{ .large }}
     |(?P<hidden>!\[(?:[^\[\]\\]|\\.){{0,1000}}\](?:{_DESTINATION})?
-        |\[\^[^\[\]\s]+\]|\A\[[ xX]\](?=\s)|\[-?@[^\[\]\n]{{1,300}}\]
+        |\[\^[^\[\]\s]+\]|\A\[[ xX]\](?=\s)|\[-?@[^\[\]\n]{{1,300}}\](?!\(|\[(?!-?@))
         |\{{\{{[<%](?:[^{{}}]|\{{[^{{}}]{{0,100}}\}}){{0,500}}[>%]\}}\}}|\{{%(?:[^%{{]|%(?!\}})|\{{(?!%)){{0,500}}%\}}
         |\{{/\*.{{0,2000}}?\*/\}}|(?<=\s)\^[A-Za-z0-9-]{{1,60}}\Z)
     |(?P<attributes>{_ATTRIBUTES})
@@ -49,11 +53,17 @@ _INLINE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_CAPTION = re.compile(
+    r"""(?:\A!\[|[\s](?:title|caption|alt|summary|label)=(?=")|\s(?="[^"]*"\)[^"]*\Z))"?"""
+    r"""([^\[\]\\|\n`<>{}"\ufdd0]{1,300}+)(?=[]|"])"""
+)
+"""What an image shows instead, the title of a link, or an attribute that readers see, in the source of one."""
+_CAPTION_NUMBER = re.compile("\ufdd0([0-9]{1,6})\ufdd0")
+_NOT_IN_CAPTION = re.compile(r"[\[\]|\"<>\n]")
 _SPECIAL = re.compile(r"[\\`\[\]<$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|=(?==)|&(?=#?\w+;)|\{(?=[{%:#.\w])")
 _VERBATIM_TAG = re.compile(r"</?(?:kbd|samp|var|code|tt)\b[^<>]*>")
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w.:-]*)")
 _VOID = ("br", "img", "hr", "input", "wbr", "source", "col")
-_MARKS = "*_~="
 _MAX_SHOWN = 100
 _MAX_DEPTH = 50
 _LONGEST_LABEL = 1000
@@ -92,6 +102,8 @@ class InlineContent:
 
     def __init__(self, source: str, is_defined: Callable[[str], bool]) -> None:
         self._is_defined = is_defined
+        self.captions: list[str] = []
+        """Texts beside its sentences: what images show instead, titles of links, attributes that readers see."""
         self.nodes = self._read(source)
         """Its nodes."""
         texts = list(_texts(self.nodes))
@@ -110,14 +122,29 @@ class InlineContent:
         Args:
             nodes: The other content.
         """
-        tidy = _tidied(nodes)
-        spaced = _without(tidy, lambda group: not any(map(str.isalnum, shown_text(group.children))))
-        for intended in (tidy, _with_stars(tidy), spaced):
+        tidy = tidied(nodes)
+        spaced = without(tidy, lambda group: not any(map(str.isalnum, shown_text(group.children))))
+        for intended in (tidy, with_stars(tidy), spaced):
             for is_escaped in (False, True):
                 text = self._written(intended, is_escaped)
-                if _outline(InlineContent(text, self._is_defined).nodes) == _outline(intended):
-                    return text
-        return self._written(_without(tidy, lambda group: True), is_escaped=True)
+                if outline(InlineContent(text, self._is_defined).nodes) == outline(intended):
+                    return self._with_captions(text)
+        return self._with_captions(self._written(without(tidy, lambda group: True), is_escaped=True))
+
+    def _without_captions(self, source: str) -> str:
+        """The source of an element with numbers instead of its captions."""
+
+        def number(match: re.Match[str]) -> str:
+            if not any(map(str.isalpha, match[1])) or unescaped(match[1]) != match[1]:
+                return match[0]
+            self.captions.append(match[1])
+            return f"{match[0][: -len(match[1])]}\ufdd0{len(self.captions) - 1}\ufdd0"
+
+        return _CAPTION.sub(number, source) if "![" in source or '"' in source else source
+
+    def _with_captions(self, text: str) -> str:
+        captions = dict(enumerate(self.captions))
+        return _CAPTION_NUMBER.sub(lambda number: caption_source(captions.get(int(number[1]), number[0])), text)
 
     def _written(self, nodes: Sequence[Node], is_escaped: bool) -> str:
         spellings = {character: deque(spelled) for character, spelled in self._spellings.items()}
@@ -160,9 +187,11 @@ class InlineContent:
                 shown = _VERBATIM_TAG.sub("", match[0]).strip("`<>").strip() if match[0][0] in "`<" else match[0]
                 inside.append(Point(match[0], shown if len(shown) <= _MAX_SHOWN else ""))
             elif match["hidden"]:
-                inside.append(Point(match[0]))
+                inside.append(Point(self._without_captions(match[0])))
+            elif match["role"]:
+                inside.append(Group((match["role"], match["end"]), (match["title"].replace("\n", " "),)))
             elif match["tag"]:
-                _tag(stack, match[0])
+                _tag(stack, self._without_captions(match[0]))
             elif match["attributes"]:
                 _add_attributes(inside, match[0], is_adjacent)
             elif match["spelled"]:
@@ -201,12 +230,21 @@ class InlineContent:
                 if label and destination in ("", "[]") and self._is_defined(label):
                     ends: tuple[str, ...] = f"][{' '.join(label.split())}]", match[0]
                 elif destination[:1] in ("(", "{") or (destination and self._is_defined(destination[1:-1])):
-                    ends = (match[0],)
+                    ends = (self._without_captions(match[0]),)
                 else:
                     continue
                 links[opening.start()] = links[match.start()] = ends
                 openings.clear()
         return links
+
+
+def caption_source(text: str) -> str:
+    """A caption as it stands between brackets or quotation marks.
+
+    Args:
+        text: The caption.
+    """
+    return _NOT_IN_CAPTION.sub(lambda sign: f"&#{ord(sign[0])};" if sign[0] != "\n" else " ", text)
 
 
 def _close_link(stack: list[_Open], ends: tuple[str, ...]) -> None:
@@ -312,88 +350,3 @@ def _closed(stack: list[_Open], run: str) -> str:
 
 def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
-
-
-def _is_emphasis(node: Group) -> bool:
-    return node.source[0][0] in _MARKS
-
-
-def _tidied(nodes: Sequence[Node]) -> list[Node]:
-    """Content without elements around nothing, and without spaces at their inner edges."""
-    tidy: list[Node] = []
-    for node in nodes:
-        if not isinstance(node, Group):
-            tidy.append(node)
-            continue
-        inside = _tidied(node.children)
-        if all(isinstance(child, str) and not child.strip() for child in inside):
-            tidy += inside if _is_emphasis(node) else _around_nearest_word(tidy, node)
-            continue
-        first, last = inside[0], inside[-1]
-        if isinstance(first, str):
-            tidy.append(first[: len(first) - len(first.lstrip())])
-            inside[0] = first.lstrip()
-        if isinstance(last, str):
-            inside[-1] = str(inside[-1]).rstrip()
-        tidy.append(Group(node.source, tuple(inside)))
-        if isinstance(last, str):
-            tidy.append(last[len(last.rstrip()) :])
-    return tidy
-
-
-def _around_nearest_word(before: list[Node], link: Group) -> list[Node]:
-    """A link without words, with the last word before it, which is taken from there."""
-    last = before[-1] if before else None
-    if not isinstance(last, str) or not last.strip():
-        return [link]
-    words = last.rstrip()
-    rest, space, word = words.rpartition(" ")
-    before[-1] = rest + space
-    return [Group(link.source, (word,)), last[len(words) :]]
-
-
-def _without(nodes: Sequence[Node], is_dropped: Callable[[Group], bool]) -> list[Node]:
-    """Content without some of its emphasis."""
-    rest: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Group):
-            inside = _without(node.children, is_dropped)
-            is_kept = not (_is_emphasis(node) and is_dropped(node))
-            rest += [Group(node.source, tuple(inside))] if is_kept else inside
-        else:
-            rest.append(node)
-    return rest
-
-
-def _with_stars(nodes: Sequence[Node]) -> list[Node]:
-    """Content with asterisks instead of underscores, which mark no part of a word."""
-    return [
-        Group(
-            tuple(sign.replace("_", "*") for sign in node.source) if _is_emphasis(node) else node.source,
-            tuple(_with_stars(node.children)),
-        )
-        if isinstance(node, Group)
-        else node
-        for node in nodes
-    ]
-
-
-def _outline(nodes: Sequence[Node]) -> list[object]:
-    """Content in a form in which equal content is equal."""
-    outline: list[object] = []
-    texts: list[str] = []
-
-    def add(nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            if isinstance(node, str):
-                texts.append(node)
-                continue
-            outline.extend(("".join(texts), node.source[:2] if isinstance(node, Group) else node.source))
-            texts.clear()
-            if isinstance(node, Group):
-                add(node.children)
-                outline.extend(("".join(texts), "end"))
-                texts.clear()
-
-    add(nodes)
-    return [*outline, "".join(texts)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -114,15 +114,24 @@ class PlainText(TextFile):
         elif lines:
             self.add_stretch(lines[0].start, lines[-1].end)
 
+    def content(self, text: str) -> tuple[Unit, Callable[[str], str]]:
+        """A text of one paragraph as a unit, and what makes text of its translation.
+
+        Args:
+            text: The text, without line ends.
+        """
+        return Unit(text), str
+
     def _add_wrapped(self, lines: Sequence[Line]) -> None:
         first, second = lines[0], lines[1]
         start = first.start + len(first.prefix) + len(first.marker)
         column = start - first.start
         width = max(line.width for line in lines)
+        unit, written = self.content(_joined(lines, self._compounds))
 
         def put(translation: str) -> None:
             filled = textwrap.wrap(
-                " " * column + translation,
+                " " * column + written(translation),
                 width,
                 subsequent_indent=second.prefix,
                 break_long_words=False,
@@ -132,7 +141,7 @@ class PlainText(TextFile):
             )
             self.replace(start, lines[-1].end, self.line_end.join(filled)[column:])
 
-        self.add(Unit(_joined(lines, self._compounds)), put)
+        self.add(unit, put)
 
 
 def _margin(paragraphs: Sequence[Sequence[Line]]) -> int:

@@ -1,15 +1,17 @@
 """reStructuredText: plain text, of which directives, code, tables, comments and targets are kept.
 
-The text pipeline protects inline markup.
+The text pipeline protects inline markup, except for links and roles with a text of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from app.documents.formats.document_file import Unit
+from app.documents.formats.inline import Fragment, Group, Node
 from app.documents.formats.plain_text import Line, PlainText
 
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
@@ -19,7 +21,17 @@ _PROSE = re.compile(
     "attention|caution|danger|error|hint|important|note|tip|warning|admonition|seealso|topic|sidebar|rubric|centered"
     "|epigraph|highlights|compound"
 )
-_NO_TITLE = re.compile("figure|container|versionadded|versionchanged|deprecated")
+_NO_TITLE = re.compile("figure|container|versionadded|versionchanged|deprecated|only|tabs?|tab-set|grid|cssclass")
+_OBJECT = re.compile(
+    r"(?:(?:py|c|cpp|js|rst|std):)?(?:function|method|classmethod|staticmethod|property|class|exception|attribute|data"
+    r"|module|decorator|decoratormethod|member|macro|struct|enum|enumerator|type|var|namespace|directive|role|directive:option"
+    r"|auto(?!summary)\w+|option|confval|envvar|program|describe|object|event|setting|(?:django-admin|templatetag|templatefilter))"
+)
+"""Directives that describe what their arguments name; the bodies are prose."""
+_MAX_LINES = 200
+_LINK = re.compile(
+    r"(?P<start>(?<![\w`:])(?::[\w:+.-]{1,60}:)?`)(?P<text>[^`<>]{1,300}[^`<>\s])(?P<end>\s<[^`<>]{1,1000}>`_{0,2})"
+)
 
 
 class RestructuredText(PlainText):
@@ -41,12 +53,16 @@ class RestructuredText(PlainText):
                 kept = None
                 continue
             has_options = False  # the line before is the first one of a directive, or an option of it
+            signature: int | None = None  # the indentation of a directive whose argument goes on
+            is_session = False  # of an interpreter; its output has no sign
             is_table = any(_TABLE.match(line.text) for line in lines)
             for line in lines:
                 indent = len(line.prefix.expandtabs())
                 if kept is not None and indent <= kept:
                     kept = None
-                if kept is not None or is_table or ">>>" in line.prefix:
+                is_session = is_session or ">>>" in line.prefix
+                is_signature = signature is not None and indent > signature
+                if kept is not None or is_table or is_session or is_signature:
                     continue
                 marker = _MARKER.match(line.text)
                 name = marker["name"] if marker else None
@@ -57,6 +73,8 @@ class RestructuredText(PlainText):
                     rest = ""
                 elif name and _PROSE.fullmatch(name):
                     pass
+                elif name and _OBJECT.fullmatch(name):
+                    signature, rest = indent, ""
                 elif name or (line.text.startswith("..") and not marker and not line.text.startswith("...")):
                     kept, rest = indent, ""
                 if rest.endswith("::"):
@@ -68,6 +86,44 @@ class RestructuredText(PlainText):
                     sign = line.text[: marker.end()] if marker else ""
                     prose.append(replace(line, marker=line.marker + sign, text=rest))
             yield from filter(None, [prose])
+
+    def _add_paragraph(self, lines: Sequence[Line], margin: int) -> None:
+        """Line ends separate nothing here but items of lists, line blocks, and terms and their definitions."""
+        first = 0
+        for index, line in enumerate([*lines[1:], None], start=1):
+            before = lines[index - 1]
+            if line and index - first < _MAX_LINES and not line.marker and "|" not in line.prefix:
+                is_indented = before.marker and len(line.prefix.expandtabs()) > len(before.prefix.expandtabs())
+                if is_indented if before.marker else line.prefix == before.prefix:
+                    continue
+            if index - first > 1:
+                self._add_wrapped(lines[first:index])
+            else:
+                unit, written = self.content(before.text)
+                self.add(unit, partial(self._put_line, before, written))
+            first = index
+
+    def _put_line(self, line: Line, written: Callable[[str], str], translation: str) -> None:
+        self.replace(line.end - len(line.text), line.end, written(translation))
+
+    def content(self, text: str) -> tuple[Unit, Callable[[str], str]]:
+        """A text as a unit, in which the texts of links and roles are inline elements.
+
+        Args:
+            text: The text, without line ends.
+        """
+        nodes: list[Node] = []
+        done = 0
+        for link in _LINK.finditer(text):
+            nodes += [
+                text[done : link.start()],
+                Group((link["start"], link["end"]), (link["text"],), is_formatting=False),
+            ]
+            done = link.end()
+        if not nodes:
+            return super().content(text)
+        fragment = Fragment([*nodes, text[done:]])
+        return fragment.unit, lambda translation: _source(fragment.read(translation))
 
     def _add_title(self, lines: list[Line]) -> bool:
         """Add a title; its rules become as long as its translation."""
@@ -83,3 +139,17 @@ class RestructuredText(PlainText):
 
         self.add(Unit(title.text), put)
         return True
+
+
+def _source(nodes: Sequence[Node]) -> str:
+    """Content as reStructuredText. A space at an edge of a link stands outside it."""
+    parts: list[str] = []
+    for node in nodes:
+        if isinstance(node, Group):
+            inside = _source(node.children)
+            text = inside.strip()
+            before, after = inside[: len(inside) - len(inside.lstrip())], inside[len(inside.rstrip()) :]
+            parts += [before, node.source[0], text, node.source[1], after] if text else [inside]
+        else:
+            parts.append(node if isinstance(node, str) else "")
+    return "".join(parts)

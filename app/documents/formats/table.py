@@ -125,7 +125,7 @@ _CONTENTS = {
         ".html": rf"{_XML}<html[\s>]|\A\s*+<!doctype html\b",
         ".php": r"\A\s*+<\?php\s",
         ".po": r"^msgid\s*+\"",
-        ".json": r"\A\s*+[\[{]\s*+[\[{\"\]}]",
+        ".json": r"\A\s*+(?:\[\s*+[\[{\"\]]|\{\s*+[\"}])",
         ".strings": r"^\"[^\"\n]*+\"\s*+=\s*+\"[^\"\n]*+\"\s*+;",
     }.items()
 }

@@ -102,6 +102,12 @@ KINDS = (
         ("⟦.. note::⟧ The door", "⟦.. code-block:: python⟧", "⟦.. _my-label:⟧"),
         ("... and so", "a.. b"),
         role="edge", parts=True, used_by="reStructuredText"),
+    Kind("role",
+        r"(?<![\w:`]):(?:[\w+.-]{1,40}:){1,4}(?=`)",
+        (":`",),
+        ("see ⟦:py:func:⟧⟦`len`⟧ and", "⟦:rst:role:⟧⟦`external`⟧"),
+        ("so: `x`", "::`x`"),
+        used_by="reStructuredText"),
     Kind("marker of an admonition",
         rf"{LINE_START}(?::{{3,6}}(?:{SPACE}?\{{?[a-z][\w-]{{0,30}}\}}?)?|[!?]{{3}}\+?{SPACE}[a-z][\w -]{{0,30}})"
         rf"(?={SPACE}|{LINE_END})|\[![A-Z]{{3,12}}\][+-]?",

@@ -115,6 +115,7 @@ HEADER = 'msgid ""\nmsgstr "X: y\\nContent-Type: text/plain; charset={}\\n"\n\n'
     [
         ('msgid "Good"\nmsgstr ""', 'msgid "Good"\nmsgstr "GOOD"'),
         ('#, fuzzy, c-format\r\nmsgid "a"\r\nmsgstr "b"\r\n', '#, c-format\r\nmsgid "a"\r\nmsgstr "A"\r\n'),
+        ('#, fuzzy,c-format\nmsgid "a"\nmsgstr "b"\n', '#, c-format\nmsgid "a"\nmsgstr "A"\n'),
         ('#,fuzzy\n#| msgid "x"\nmsgid "a"\nmsgstr "b"\n', 'msgid "a"\nmsgstr "A"\n'),
         (
             'msgid "a"\nmsgid_plural "as"\nmsgstr[0] "x"\nmsgstr[1] ""\n',
@@ -278,6 +279,7 @@ def test_any_yaml_keeps_its_structure(values: dict[str, str], style: Any, transl
         ("page.md", b"<html><p>Hi</p></html>", ".md"),
         ("list.json", b'"text"', ".json"),
         ("page", b"<!doctype html><p>Hi", ".html"),
+        ("page.html", b"{{ define 'main' }}<p>Hi</p>{{ end }}", ".html"),
     ],
 )
 def test_the_content_tells_the_format_if_the_ending_does_not(name: str, content: bytes, suffix: str) -> None:

@@ -70,6 +70,17 @@ DIALECTS = {
     "comments": "Text.\n\n%%\n«hidden»\n%%\n\nmore ^«block-id»\n",
     "citations": "As shown [«@smith2020, p. 5»] there.\n",
     "front matter": '---\n«title»: My house\n«description»: "It is \\"red\\""\n«permalink: /a/»\n---\ntext\n',
+    "captions": 'A [link](«x» "It is") ![the house](«a.png» \'«t»\') <«abbr title»="big word">BW<«/abbr»> on.\n',
+    "captions alone": '![the house|«100»](«a.png» "Here")\n\n| ![a cat](«c») |\n|---|\n',
+    "a person": "By [«@octo»](«https://x.y») and [«@me»][].\n\n[«@me»]: «https://x.y/me»\n",
+    "roles with a text": "See {«ref»}`the chapter <«x-y»>` or {«ref»}`«x-y»` there.\n",
+    "components with a body": '<«Note type»="«info»" «title»="Read">\n    **Look** [here][«ref»].\n\n    - a list\n'
+    "</«Note»>\n\n<«Code»>\n{`«a\n\nb»`}\n</«Code»>\n\n[«ref»]: «x»\n",
+    "elements with Markdown": "«<div class='a' markdown>»\ntext of [it][«ref»]\n«</div>»\n\n[«ref»]: «x»\n",
+    "expressions": "It is {«2 * Math.PI»} or {«f(x)»}, {'«a»'} {«a ? 'b' : 'c'»} and (a * b).\n",
+    "HTML with templates": "<«p»>By {{ «site.x» }} and {% «if a» %}others.</«p»>\n",
+    "front matter in several lines": "---\n«title»: >-\n  My house,\n\n  my street\n«description»: |\n  A: b\n  c\n"
+    '«hero»:\n  - «title»: All in one\n    «details»: "so \\"new\\""\n«summary»: >\n«tags»: [«a»]\n---\ntext\n',
     "front matter of Hugo": "+++\n«title» = 'My house'\n«date = 2024-01-01»\n+++\ntext\n",
 }
 

@@ -92,6 +92,12 @@ def test_a_long_wrapped_text_is_divided_behind_sentences() -> None:
 
 
 RESTRUCTURED = {
+    "links with a text": "A :«ref»:`long part <«a-b»>`, `the site <«https://x.y/z»>`_ and «`here`_», :«doc:`/a`».\n\n"
+    "* :«ref»:`A text of two\n  <«a-b»>` lines\n\nterm\n   its definition\n\n| one line\n| two lines\n\n"
+    "* :«ref»:`One of them <«x»>`\n* and `others <«https://x.y»>`__\n",
+    "descriptions": ".. «py:function:: open_it(name,\n                 mode)\n   :noindex:»\n\n   Opens the file.\n\n"
+    "   :«param str name»: the name\n\n   .. «code-block:: py»\n\n      «x = 1»\n\nText.\n",
+    "a session": "«>>> a.b()\n[<User 'x y'>]\n>>> c\nthis is it»\n\nText.\n",
     "a title": "=====\nTitle\n=====\n\nOther\n-----\nText.\n",
     "admonitions": ".. «note»:: The door is open.\n\n.. «warning»::\n   :«class: big»\n\n   Be careful.\n",
     "code": ".. «code-block:: python\n   :linenos:\n\n   print(1)»\n\nText::\n\n   «x = 1\n\n   y = 2»\n\nMore.\n",

@@ -139,7 +139,9 @@ def test_samples_of_all_formats_are_right(tmp_path: Path) -> None:
     for suffix, data in FILES.items():
         (tmp_path / f"file{suffix}").write_bytes(data)
     (tmp_path / "broken.json").write_bytes(b"{")
-    tallies = check_folder(tmp_path, lambda units, source, target: [in_capitals(unit) for unit in units])
+    tallies = check_folder(
+        tmp_path, lambda units, source, target: [in_capitals(unit) for unit in units], keeps_words=True
+    )
     assert {line for one in tallies.values() for line in one.differences} == set()
     assert "broken.json" in report(tallies)
     assert sum(one.num_files for one in tallies.values()) == len(FILES) + 1

@@ -442,6 +442,8 @@ def test_markdown() -> None:
         .replace("A *title* here", "A *TITLE* HERE")
         .replace("Some **bold text** and", "SOME **BOLD TEXT** AND")
         .replace(", wrapped\n[link text]", ", WRAPPED [LINK TEXT]")
+        .replace('"t")', '"T")')
+        .replace("![alt]", "![ALT]")
         .replace(" end\\*.\nNext", " END\\*. NEXT")
         .replace("<b>raw</b> a * b snake_case", "<b>RAW</b> A * B SNAKE_CASE")
         .replace("quoted text\n> goes on", "QUOTED TEXT GOES ON")

@@ -161,8 +161,8 @@ class GettextCatalogue(CatalogueFile):
     def _clear_fuzzy(self, entry: _Entry) -> None:
         for start, end in entry.flags:
             line = self.text[start:end]
-            others = _FUZZY.sub("", "," + line[2:], 1)[1:]
-            self.replace(start, end, f"#,{others}" if others.strip() else "")
+            others = _FUZZY.sub("", "," + line[2:], 1)[1:].lstrip(" ")
+            self.replace(start, end, f"#, {others}" if others.strip() else "")
 
     def _quoted(self, text: str, keyword: str, source: str) -> str:
         """A string as the file has it: on one line, or on several if it is long or its source is on several."""
