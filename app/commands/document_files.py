@@ -57,11 +57,13 @@ def translate_files(paths: Sequence[Path], folder: Path | None, translate: Trans
     Returns:
         The exit code: 1 if a document was not translated.
     """
+    from app.documents.formats.table import suffix_of_result
+
     has_failed = False
     for path in paths:
         try:
             content, target = translate(path)
-            new = (folder or path.parent) / f"{path.stem}.{target}{path.suffix}"
+            new = (folder or path.parent) / f"{path.stem}.{target}{suffix_of_result(path.name)}"
             _write(new, content)
         except (ModelError, OSError) as error:
             print(f"error: {path}: {error}", file=sys.stderr)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
 from app.documents.file_process import FileProcess
 from app.documents.formats.document_file import Unit
-from app.documents.formats.table import format_of
+from app.documents.formats.table import format_of, suffix_of_result
 from app.documents.store_thread import StoreThread
 from app.documents.worker import Worker
 from app.errors import (
@@ -272,9 +272,9 @@ class DocumentService:
             content = await self._files.write(format, source, translations, document.target)
         else:
             raise DocumentNotDone(document.status)
-        stem, dot, ending = document.filename.rpartition(".")
-        filename = f"{stem}.{document.target}.{ending}" if dot else f"{ending}.{document.target}"
-        return DocumentResult(filename, format.media_type, content)
+        stem, dot, name = document.filename.rpartition(".")
+        filename = f"{stem if dot else name}.{document.target}{suffix_of_result(document.filename)}"
+        return DocumentResult(filename, format.result_media_type, content)
 
     async def cancel(self, id: str, owner: str | None = None) -> Document:
         """Cancel an active document, or delete another one.

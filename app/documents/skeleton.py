@@ -24,6 +24,7 @@ from app.documents.formats.subtitles import SubRip
 from app.documents.formats.table import format_of
 from app.documents.formats.xml_parts import ElementBudget, parsed
 from app.documents.paragraphs import part_differences
+from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 from model.text.markup.html_items import html_items
 from model.text.markup.items import OBJECT, Role
@@ -90,6 +91,8 @@ def differences(filename: str, source: bytes, result: bytes, target: str = "") -
     format = format_of(filename, source)
     if source == result:
         return []
+    if format.result_suffix:
+        raise DocumentRefused(f"A translated {format.suffix} file is of another format; nothing of it can be compared.")
     before, after = format.read(source), format.read(result)
     if isinstance(before, TextFile) and isinstance(after, TextFile):
         return list(_text_differences("", format.read, before, after, target))

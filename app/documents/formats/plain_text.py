@@ -91,7 +91,7 @@ class PlainText(TextFile):
 
     @cached_property
     def _compounds(self) -> frozenset[str]:
-        return frozenset(_COMPOUND.findall(self.text.lower()))
+        return compounds_of(self.text)
 
     def _add_paragraph(self, lines: Sequence[Line], margin: int) -> None:
         alone: list[Line] = []
@@ -127,7 +127,7 @@ class PlainText(TextFile):
         start = first.start + len(first.prefix) + len(first.marker)
         column = start - first.start
         width = max(line.width for line in lines)
-        unit, written = self.content(_joined(lines, self._compounds))
+        unit, written = self.content(joined_lines([line.text for line in lines], self._compounds))
 
         def put(translation: str) -> None:
             filled = textwrap.wrap(
@@ -193,23 +193,32 @@ def _wrapped_groups(lines: Sequence[Line], margin: int) -> Iterator[Sequence[Lin
     yield lines[first:]
 
 
-def _joined(lines: Sequence[Line], compounds: frozenset[str]) -> str:
+def compounds_of(text: str) -> frozenset[str]:
+    """Words of a text with a hyphen within a line, in small letters.
+
+    Args:
+        text: The text.
+    """
+    return frozenset(_COMPOUND.findall(text.lower()))
+
+
+def joined_lines(lines: Sequence[str], compounds: frozenset[str]) -> str:
     """The text of some lines as one; a word that is divided at a line end is put together.
 
     Args:
         lines: The lines.
         compounds: Words with a hyphen that the file has elsewhere, in small letters.
     """
-    text = lines[0].text
+    text = lines[0]
     for line in lines[1:]:
-        if not (_HYPHENATED.search(text[-2:]) and line.text[0].isalpha()):
-            text += f" {line.text}"
-        elif not line.text[0].islower():
-            text += line.text
-        elif _SUSPENDED.match(line.text):
-            text += f" {line.text}"
+        if not (_HYPHENATED.search(text[-2:]) and line[0].isalpha()):
+            text += f" {line}"
+        elif not line[0].islower():
+            text += line
+        elif _SUSPENDED.match(line):
+            text += f" {line}"
         else:
-            first, second = re.split(r"[\W\d_]", text[-50:-1])[-1], re.split(r"[\W\d_]", line.text[:50])[0]
+            first, second = re.split(r"[\W\d_]", text[-50:-1])[-1], re.split(r"[\W\d_]", line[:50])[0]
             is_compound = f"{first}-{second}".lower() in compounds
-            text = (text if is_compound else text[:-1]) + line.text
+            text = (text if is_compound else text[:-1]) + line
     return text

@@ -28,6 +28,13 @@ class DocumentFormat:
     module: str
     name: str
     is_bilingual: bool = False
+    result_suffix: str = ""
+    """The ending of translated files, if they are of another format."""
+
+    @property
+    def result_media_type(self) -> str:
+        """What translated files are called on the wire."""
+        return FORMATS[self.result_suffix].media_type if self.result_suffix else self.media_type
 
     def load(self) -> Callable[[bytes], DocumentFile]:
         """Import what reads its files."""
@@ -97,6 +104,7 @@ FORMATS = {
         DocumentFormat(".ppsx", f"{_OFFICE}.presentationml.slideshow", "slides", "Presentation"),
         DocumentFormat(".xlsx", f"{_OFFICE}.spreadsheetml.sheet", "workbook", "Workbook"),
         DocumentFormat(".xltx", f"{_OFFICE}.spreadsheetml.template", "workbook", "Workbook"),
+        DocumentFormat(".pdf", "application/pdf", "pdf", "PdfText", result_suffix=".html"),
         DocumentFormat(".epub", "application/epub+zip", "book", "Book"),
     )
 }
@@ -115,6 +123,7 @@ _CONTENTS = {
         ".odp": r"\APK\x03\x04.{26,60}application/vnd\.oasis\.opendocument\.presentation",
         ".ods": r"\APK\x03\x04.{26,60}application/vnd\.oasis\.opendocument\.spreadsheet",
         ".epub": r"\APK\x03\x04.{26,60}application/epub\+zip",
+        ".pdf": r"\A%PDF-",
         ".vtt": r"\AWEBVTT\b",
         ".srt": r"\A\s*+\d{1,9}[^\S\n]*+\n\s*+\d{1,3}:\d\d:\d\d[,.]\d{1,3}\s++-->",
         ".xliff": rf"{_XML}<(?:\w++:)?xliff[\s/>]",
@@ -150,6 +159,17 @@ def format_of(filename: str, content: bytes = b"") -> DocumentFormat:
         return named or shown or FORMATS[".txt"]
     is_contradicted = shown.name != named.name and (named.suffix in _CONTENTS or content.startswith(_ARCHIVE))
     return shown if is_contradicted else named
+
+
+def suffix_of_result(filename: str) -> str:
+    """The ending of the translation of a file: that of the file, unless its format cannot be written.
+
+    Args:
+        filename: The name of the file.
+    """
+    suffix = f".{filename.rpartition('.')[2]}" if "." in filename else ""
+    format = FORMATS.get(suffix.lower())
+    return suffix if format is None else format.result_suffix or suffix
 
 
 _ARCHIVE = b"PK\x03\x04"

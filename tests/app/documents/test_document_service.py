@@ -445,7 +445,7 @@ async def test_the_documents_of_one_key_are_bounded() -> None:
 async def test_what_cannot_be_translated_is_refused_at_once() -> None:
     async with open_bench(max_document_bytes=1_000) as bench:
         refusals: list[tuple[type[Exception], dict[str, Any]]] = [
-            (UnsupportedDocument, {"filename": "a.pdf"}),
+            (UnsupportedDocument, {"filename": "a.exe"}),
             (UnsupportedDocument, {"filename": "txt"}),
             (DocumentTooLarge, {"content": b"a" * 1_001}),
             (DocumentRefused, {"content": b"\xff\xfe\xff"}),

@@ -18,6 +18,7 @@ from app.errors import DocumentRefused, problem_for
 from tests.app.documents.test_catalogues import FILES as CATALOGUES
 from tests.app.documents.test_office_formats import FILES as OFFICE_FILES
 from tests.app.documents.test_office_formats import WORD_SPACE, book, open_document, word_document, zipped
+from tests.app.documents.test_pdf import PAGES, pdf
 from tests.app.documents.test_sheets import open_presentation, open_sheet, shared_strings
 from tests.app.documents.test_text_formats import FILES as OTHER_TEXT_FILES
 from tests.app.documents.translated import read
@@ -30,6 +31,7 @@ READERS = tuple({(row.module, row.name): suffix for suffix, row in reversed(FORM
 FILES: dict[str, bytes] = {
     **{suffix: text.encode() for suffix, text in TEXT_FILES.items()},
     **{suffix: make() for suffix, make in OFFICE_FILES.items()},
+    ".pdf": pdf(*PAGES),
     ".xlsx": shared_strings(),
     ".ods": open_sheet(),
     ".odp": open_presentation(),
