@@ -24,7 +24,7 @@ from app.settings import Settings
 from tests.app.accounts.keyed import make_key
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator
 from tests.app.wire import exchange, fake_app, listening, request
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ async def port(tmp_path: Path) -> AsyncIterator[int]:
 async def assistant(port: int, key: str | None = None) -> AsyncIterator[Client]:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     async with (
-        httpx2.AsyncClient(headers=headers) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)) as client,
     ):
         yield client
@@ -110,7 +110,7 @@ async def test_an_assistant_detects_and_lists_languages(port: int) -> None:
 
 
 async def test_an_assistant_looks_terms_up_in_the_stored_glossaries(port: int) -> None:
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as http:
         form = {"name": "shop", "source_lang": "en", "target_lang": "de", "entries_format": "tsv"}
         stored = await http.post(
             "/v2/glossaries",
