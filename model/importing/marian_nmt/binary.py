@@ -106,7 +106,7 @@ class BinaryFile(MarianFile):
             raise self.damaged(f"{name} has type {head.kind:#x}, which a tensor of a model does not have")
         levels = np.frombuffer(self._data, np.int8, size, head.start)
         (multiplier,) = np.frombuffer(self._data, np.dtype("<f4"), 1, head.start + size)
-        if not (np.isfinite(multiplier) and multiplier > 0 and np.isfinite(np.float32(1) / multiplier)):
+        if not np.finfo(np.float32).tiny <= multiplier < np.inf:  # its reciprocal is finite
             raise self.damaged(f"{name} has the multiplier {multiplier}, which must be above 0")
         if (levels == -128).any():
             raise self.damaged(f"{name} has the level -128; levels are -127 to 127")

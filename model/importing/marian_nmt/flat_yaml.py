@@ -14,6 +14,8 @@ from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, Se
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """The parser in C, where PyYAML was built with it."""
 
+_MAX_DEPTH = 8
+
 Value = str | list[str]
 
 
@@ -79,10 +81,15 @@ def _skip(events: Iterator[yaml.Event], depth: int = 1) -> None:
     Args:
         events: The events after their starts.
         depth: Number of values that began.
+
+    Raises:
+        ValueError: They are nested more than :data:`_MAX_DEPTH` deep; the parser takes quadratic time for these.
     """
     for event in events:
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             depth += 1
+            if depth > _MAX_DEPTH:
+                raise ValueError(f"its values are nested more than {_MAX_DEPTH} deep")
         elif isinstance(event, MappingEndEvent | SequenceEndEvent):
             depth -= 1
             if depth == 0:

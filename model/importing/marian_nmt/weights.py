@@ -113,7 +113,7 @@ class MarianWeights:
 
     def _rows(self, path: str, part: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
         """Rows of a layer's weights, or their scales; stacked if the layer has several matrices."""
-        names = self._matrix_names(path)
+        names = self.matrix_names(path)
         inputs = self._description.config.d_model if len(shape) == 1 else shape[1]
         rows = shape[0] // len(names)
         parts: list[Tensor] = []
@@ -126,7 +126,12 @@ class MarianWeights:
             parts.append(_rows_of(item, is_transposed, part, dtype))
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
-    def _matrix_names(self, path: str) -> list[str]:
+    def matrix_names(self, path: str) -> list[str]:
+        """The tensors that the weight of a layer is made of, in the order of its rows.
+
+        Args:
+            path: The dotted name of the layer.
+        """
         embeddings = {
             "source_embedding.tokens": self._description.source_embedding,
             "target_embedding.tokens": self._description.target_embedding,
