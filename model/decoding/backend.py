@@ -98,7 +98,10 @@ class Backend(ABC):
 
     @abstractmethod
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
-        """The cross-attention weights of the last decoder layer, averaged over its heads.
+        """The cross-attention weights of the last decoder layer that align a translation with its source.
+
+        They are those of the model's alignment head (:attr:`model.decoding.policy.DecodingPolicy.alignment_head`), or
+        the mean of all heads.
 
         Args:
             sources: Token ids of each sentence, markers included.
@@ -193,7 +196,9 @@ class _TorchBackend(Backend):
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The cross-attention weights of the last layer."""
         model = self.model
-        return attention_by_torch(model.module, sources, targets, model.vocabulary.pad_id, model.device)
+        return attention_by_torch(
+            model.module, sources, targets, model.vocabulary.pad_id, model.device, model.policy.alignment_head
+        )
 
     def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
         """The logits after each token of given targets."""
