@@ -40,8 +40,6 @@ SHAPES = {
     "swish": Shape(recurrent=False, activation="swish"),
     "sources and targets share an embedding, the output is its own": Shape(tied="tied-embeddings-src"),
     "nothing is tied": Shape(recurrent=False, tied=""),
-    "pre-norm": Shape(recurrent=False, pre_norm=True),
-    "pre-norm student": Shape(pre_norm=True),
 }
 SENTENCES = ("The pharmacy is on the corner.", "Tom!", "Nobody knows why she did that, and when.")
 
