@@ -147,7 +147,9 @@ class BudgetFinder:
         vocabulary = int(translator.manifest.architecture["target_vocab_size"])
         logits_bytes = 4 * _LOGITS_COPIES * budget.max_rows * vocabulary
         free_bytes = MEMORY_SHARE * self._memory_bytes(translator.device) - logits_bytes
-        tokens = int(free_bytes / (2 * bytes_per_token(translator.manifest)))  # a source token and a target token
+        # A recurrent decoder keeps keys and values of source tokens only; its states are small beside the logits.
+        sides = 1 if translator.manifest.architecture.get("decoder") == "ssru" else 2
+        tokens = int(free_bytes / (sides * bytes_per_token(translator.manifest)))
         return replace(budget, max_tokens=min(budget.max_tokens, max(_MIN_TOKENS, tokens)))
 
 
