@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import BundleNotFound, BundleOutside, SettingsError
-from app.models.pulling import pull_bundle
+from app.models.pulling import pull_bundles
 from app.settings import AUTO, ENV_PREFIX, Settings
-from model.artifacts.pulled import PREFIX, PulledName
+from model.artifacts.pulled import PulledName, is_pulled
 from model.process.threads import usable_threads
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ class BundleFiles:
             ArtifactError: A bundle is missing, damaged, of another format, or has another checksum.
             DeviceError: The device is not available or cannot run a bundle's precision.
         """
-        paths = [self._path(name) for name in self.configured()]
+        paths = self._paths(self.configured())
         self.check(paths)
         return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def configured(self) -> list[str]:
-        """The names of the configured bundles: paths, ``auto`` for the shipped translator, and ``hf:`` names.
+        """The names of the configured bundles: paths, ``auto`` for the shipped translator, and models of hubs.
 
         Raises:
             SettingsError: The folder is empty, or the list names no bundle.
@@ -127,8 +127,8 @@ class BundleFiles:
         """Load another bundle.
 
         Args:
-            file: Its path, relative to a folder of the configured bundles, or ``auto``, or an ``hf:`` name that the
-                settings have.
+            file: Its path, relative to a folder of the configured bundles, or ``auto``, or the name of a model on a hub
+                that the settings have.
             sha256: The digest it must have, or None.
 
         Raises:
@@ -139,10 +139,26 @@ class BundleFiles:
         """
         return self._load(self._allowed(file), 1, sha256)
 
+    def _paths(self, names: Sequence[str]) -> list[Path]:
+        """The files of bundles, each once, in order; pulls the models of hubs."""
+        from model.artifacts.pretrained import preferred_precision
+
+        pulled = {name: PulledName.parse(name) for name in names if is_pulled(name)}
+        bundles = (
+            pull_bundles(
+                [*pulled.values()],
+                preferred_precision(self._device.device),
+                self._settings.cache_dir,
+                self._settings.firefox_registry,
+            )
+            if pulled
+            else {}
+        )
+        paths = [bundles[pulled[name]] if name in pulled else [self._path(name)] for name in names]
+        return list(dict.fromkeys(path for of_name in paths for path in of_name))
+
     def _path(self, name: str) -> Path:
-        """The file of a configured bundle; builds that of the shipped translator, and pulls models of a hub."""
-        if name.startswith(PREFIX):
-            return self._pull(PulledName.parse(name))
+        """The file of a configured bundle; builds that of the shipped translator."""
         if name != AUTO:
             return Path(name)
         if self._settings.auto_bundle is not None:
@@ -150,11 +166,6 @@ class BundleFiles:
         from model.artifacts.pretrained import build_pretrained
 
         return build_pretrained(self._device.device, self._settings.cache_dir, report=logger.info)
-
-    def _pull(self, name: PulledName) -> Path:
-        from model.artifacts.pretrained import preferred_precision
-
-        return pull_bundle(name, preferred_precision(self._device.device), self._settings.cache_dir)
 
     @functools.cached_property
     def _device(self) -> DeviceChoice:
@@ -194,8 +205,8 @@ class BundleFiles:
 
     def _allowed(self, file: str) -> Path:
         """The file that an operator names, if it is in an allowed folder after links are resolved."""
-        if file == AUTO or (_is_made(file) and file in self.configured()):
-            return self._path(file)
+        if file == AUTO or (is_pulled(file) and file in self.configured() and not PulledName.parse(file).is_group):
+            return self._paths([file])[0]
         folders = self._folders()
         is_inside = False
         for folder in folders:
@@ -269,4 +280,4 @@ def _bundles_in(folder: Path) -> list[Path]:
 
 def _is_made(name: str) -> bool:
     """Whether a name is that of a bundle that Verso makes and stores in the cache folder."""
-    return name == AUTO or name.startswith(PREFIX)
+    return name == AUTO or is_pulled(name)

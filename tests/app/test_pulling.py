@@ -14,7 +14,7 @@ import pytest
 from app.commands.diagnosis import service
 from app.errors import BundleOutside
 from app.models.bundles import BundleFiles
-from app.models.pulling import pull_bundle
+from app.models.pulling import pull_bundles
 from app.settings import Settings
 from model.artifacts.pretrained import preferred_precision
 from model.artifacts.pulled import PulledBundles, PulledName
@@ -72,7 +72,7 @@ def test_a_branch_is_asked_for_by_another_process_whose_messages_are_logged(
     tmp_path: Path, loaded: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bundle = keep(tmp_path / "cache")
-    program(monkeypatch, tmp_path, f'echo "one" >&2; echo "warning: $*" >&2; echo "{bundle}"')
+    program(monkeypatch, tmp_path, f'echo "one" >&2; echo "warning: $*" >&2; printf "{BRANCH}\\t{bundle}\\n"')
     with caplog.at_level(logging.INFO):
         BundleFiles(Settings(device="cpu", model=f"hf:{BRANCH}", cache_dir=tmp_path / "cache")).load_configured()
     assert loaded == [bundle]
@@ -96,7 +96,7 @@ def test_the_reason_of_a_failure_is_the_process_s(
 ) -> None:
     program(monkeypatch, tmp_path, script)
     with pytest.raises(ArtifactError, match=reason):
-        pull_bundle(BRANCH, "float32", tmp_path)
+        pull_bundles([BRANCH], "float32", tmp_path)
 
 
 def test_a_name_that_is_none_is_refused() -> None:
@@ -140,4 +140,55 @@ def test_the_process_runs_this_package_and_no_other_of_its_name(
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
         with pytest.raises(ArtifactError, match=r"^hf:Helsinki.* cannot be reached .* contains nothing of it"):
-            pull_bundle(BRANCH, "float32", tmp_path / "cache")
+            pull_bundles([BRANCH], "float32", tmp_path / "cache")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")
+def test_one_process_pulls_all_models_and_groups_and_each_bundle_keeps_its_place_in_the_list(
+    tmp_path: Path, loaded: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache, own = tmp_path / "cache", write(tmp_path / "own.pt", "own")
+    english, german = (write(tmp_path / f"{pair}.pt", pair) for pair in ("en-de", "de-en"))
+    lines = f"firefox:de-en\\t{german}\\nfirefox:all\\t{german}\\nfirefox:all\\t{english}\\n"
+    program(monkeypatch, tmp_path, f"printf '{lines}'; echo \"$*\" >&2")
+    settings = Settings(
+        device="cpu",
+        models=f"firefox:all,{own},firefox:de-en",
+        cache_dir=cache,
+        firefox_registry="https://mirror.example.com/x",
+    )
+    with caplog.at_level(logging.INFO):
+        BundleFiles(settings).load_configured()
+    assert loaded == [german, english, own]
+    (message,) = [message for message in caplog.messages if message.startswith("-m model pull ")]
+    assert message.startswith("-m model pull firefox:all firefox:de-en --precision ")
+    assert message.endswith("--firefox-registry https://mirror.example.com/x")
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_a_pinned_firefox_model_in_the_cache_needs_no_process_and_a_group_is_not_loaded_by_name(
+    tmp_path: Path, loaded: list[Path]
+) -> None:
+    name = PulledName.parse(f"firefox:en-de:{'ab' * 32}")
+    bundle = write(PulledBundles(name, preferred_precision("cpu"), tmp_path).path(name.revision), "firefox-en-de")
+    source = BundleFiles(Settings(device="cpu", models=f"{name},firefox:all", cache_dir=tmp_path))
+    source.load(str(name), None)
+    assert loaded == [bundle]
+    with pytest.raises(BundleOutside):
+        source.load("firefox:all", None)
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_the_doctor_lists_the_models_of_a_group_that_are_in_the_cache(tmp_path: Path) -> None:
+    settings = Settings(device="cpu", models="firefox:all-to-en", cache_dir=tmp_path)
+    (bundle,), check = service.check_bundles(settings, True)
+    assert not bundle.built
+    assert "models of a hub, still to be pulled" in check.text
+    for pair in ("de-en", "en-de", "fr-en"):
+        bundles = PulledBundles(PulledName.parse(f"firefox:{pair}"), preferred_precision("cpu"), tmp_path)
+        write(bundles.path("ab" * 32), f"firefox-{pair}")
+        bundles.record("ab" * 32)
+    found, check = service.check_bundles(settings, False)
+    assert [bundle.name for bundle in found] == ["firefox-de-en", "firefox-fr-en"]
+    assert check.state == "ok"
+    assert len(service.check_cache(settings).details["bundles"]) == 3
