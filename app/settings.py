@@ -144,6 +144,10 @@ class Settings(BaseSettings):
     firefox_registry: Annotated[str | None, AfterValidator(_http_url)] = None
     """A mirror of the registry of Firefox's models, as the address of its folder; Mozilla's registry unless set."""
 
+    model_memory: int | None = Field(default=None, ge=1_000_000, le=1_000_000_000_000_000)
+    """Memory for models, in bytes: they are loaded on their first use, and evicted for others; unless set, all are
+    loaded at the start, and stay."""
+
     auto_bundle: Path | None = None
     """An existing bundle to use for auto, as in the container; built on first use unless set."""
 

@@ -108,12 +108,12 @@ def test_a_name_that_is_none_is_refused() -> None:
 def test_only_models_that_the_settings_name_may_be_loaded_again(tmp_path: Path, loaded: list[Path]) -> None:
     bundle = keep(tmp_path)
     source = BundleFiles(Settings(device="cpu", model=f"hf:{NAME}", cache_dir=tmp_path))
-    assert source.name_of(f"hf:{NAME}") == "opus-mt-en-fr"
-    source.load(f"hf:{NAME}", None)
+    assert source.describe(f"hf:{NAME}", None).manifest.name == "opus-mt-en-fr"
+    source.load(source.describe(f"hf:{NAME}", None))
     assert loaded == [bundle]
     for other in ("hf:a/b", bundle.name):
         with pytest.raises(BundleOutside):
-            source.load(other, None)
+            source.load(source.describe(other, None))
 
 
 @pytest.mark.usefixtures("no_processes")
@@ -172,10 +172,10 @@ def test_a_pinned_firefox_model_in_the_cache_needs_no_process_and_a_group_is_not
     name = PulledName.parse(f"firefox:en-de:{'ab' * 32}")
     bundle = write(PulledBundles(name, preferred_precision("cpu"), tmp_path).path(name.revision), "firefox-en-de")
     source = BundleFiles(Settings(device="cpu", models=f"{name},firefox:all", cache_dir=tmp_path))
-    source.load(str(name), None)
+    source.load(source.describe(str(name), None))
     assert loaded == [bundle]
     with pytest.raises(BundleOutside):
-        source.load("firefox:all", None)
+        source.load(source.describe("firefox:all", None))
 
 
 @pytest.mark.usefixtures("no_processes")
