@@ -24,10 +24,11 @@ class Attention:
     Args:
         source_tokens: Labels of the S source positions, language marker and end token included.
         target_tokens: Labels of the T rows: the tokens chosen, the closing one included.
-        decoder_input_tokens: Labels of the T columns of ``decoder``: the start token, then all but the last choice.
+        decoder_input_tokens: Labels of the T columns of ``decoder``: the start token, then all but the last choice. It
+            is empty text for a model whose first input is zero.
         translation: The translation as text.
         encoder: (L, H, S, S).
-        decoder: (L, H, T, T).
+        decoder: (L, H, T, T); (L, 0, T, T) if the decoder is recurrent and has no self-attention.
         cross: (L, H, T, S).
         steps: The computation of one head, as :func:`model.network.steps.attention_steps` returns it; None unless
             requested. Rows of kind ``encoder`` are ``source_tokens``, of the others ``decoder_input_tokens``.
@@ -71,6 +72,8 @@ def measure_attention(
     """
     tokenizer = bundle.tokenizer
     input_ids = [tokenizer.start_id, *target_ids[:-1]]
+    config = ModelConfig.from_dict(bundle.manifest.architecture)
+    start = [""] if config.start == "zero" else tokenizer.target_pieces(input_ids[:1])
     source = torch.tensor([source_ids], device=bundle.device)
     inputs = torch.tensor([input_ids], device=bundle.device)
     # Without TorchScript's optimiser, which takes longer than it saves.
@@ -78,12 +81,11 @@ def measure_attention(
         encoder, decoder, cross = (weights[0].float().cpu() for weights in bundle.module.attend(source, inputs))
         steps = None
         if head is not None:
-            config = ModelConfig.from_dict(bundle.manifest.architecture)
             steps = attention_steps(bundle.module, config, source, inputs, head)
     return Attention(
         source_tokens=tokenizer.pieces(source_ids),
         target_tokens=tokenizer.target_pieces(target_ids),
-        decoder_input_tokens=tokenizer.target_pieces(input_ids),
+        decoder_input_tokens=[*start, *tokenizer.target_pieces(input_ids[1:])],
         translation=translation,
         encoder=encoder,
         decoder=decoder,

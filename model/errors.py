@@ -178,13 +178,14 @@ class UnknownHead(InputError):
         kind: The kind of attention.
         part: ``layer`` or ``head``.
         number: The requested number of the part.
-        count: The number of these parts.
+        count: The number of these parts; 0 if the decoder is recurrent and has no self-attention.
     """
 
     def __init__(self, kind: str, part: str, number: int, count: int) -> None:
-        super().__init__(
-            f"steps names {part} {number} of kind {kind!r}; there are {count}, counted from 0 to {count - 1}."
-        )
+        available = f"there are {count}, counted from 0 to {count - 1}"
+        if count == 0:
+            available = "the decoder of this model is recurrent and has no self-attention; use 'encoder' or 'cross'"
+        super().__init__(f"steps names {part} {number} of kind {kind!r}; {available}.")
         self.kind = kind
         self.part = part
         self.number = number

@@ -67,15 +67,21 @@ def write_toy(folder: Path) -> Path:
     return config
 
 
-def train_toy(folder: Path, *, narrow: bool = False) -> Path:
+def train_toy(folder: Path, *, narrow: bool = False, recurrent: bool = False) -> Path:
     """Train the toy in ``folder/run``; returns the averaged checkpoint.
 
     Args:
         folder: Where the corpora and the run are written.
         narrow: Whether to train half the width, of a quarter of the size.
+        recurrent: Whether the decoder has a recurrent unit and starts from zero, as Marian's students.
     """
     config = write_toy(folder)
     if narrow:
         text = config.read_text(encoding="utf-8").replace("d_model: 32, num_heads: 2", "d_model: 16, num_heads: 1")
         config.write_text(text.replace("learning_rate: 0.005", "learning_rate: 0.008"), encoding="utf-8")
+    if recurrent:
+        text = config.read_text(encoding="utf-8").replace(
+            "model: {", "model: {decoder: ssru, start: zero, norm: post, "
+        )
+        config.write_text(text, encoding="utf-8")
     return train(TrainingSettings.load(config), folder, folder / "run", show_progress=False, report=lambda line: None)

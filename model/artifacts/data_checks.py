@@ -10,6 +10,7 @@ from model.artifacts.format import DATA_FORMAT_VERSION
 from model.artifacts.manifest import Manifest
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
+from model.network.padding import NO_PAD_ID
 from model.text.symbols import NUM_PLACEHOLDERS
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 
@@ -48,7 +49,8 @@ def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
             f"The bundle's vocabularies have {tokenizer.vocab_size} and {tokenizer.target_vocab_size} tokens; its "
             f"model has {sizes[0]} and {sizes[1]}."
         )
-    special_ids = (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id)
+    padding = () if tokenizer.pad_id == NO_PAD_ID else (tokenizer.pad_id,)
+    special_ids = (*padding, tokenizer.start_id, tokenizer.end_id)
     others = policy.suppressed_ids(tokenizer.never_generated)
     if not all(0 <= i < min(sizes) for i in special_ids) or not all(0 <= i < sizes[1] for i in others):
         raise ArtifactError(

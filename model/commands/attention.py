@@ -65,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not -len(layers) <= arguments.layer < len(layers):
             raise ConfigError(f"--layer is {arguments.layer}; {arguments.kind} has layers 0 to {len(layers) - 1}.")
         heads = layers[arguments.layer]
+        if not len(heads):
+            raise ConfigError("--kind is decoder; the decoder of this model is recurrent and has no self-attention.")
         if arguments.head is not None and not 0 <= arguments.head < len(heads):
             raise ConfigError(f"--head is {arguments.head}; there are heads 0 to {len(heads) - 1}.")
         rows, columns = attention.labels(arguments.kind)

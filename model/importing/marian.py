@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import langcodes
@@ -65,8 +65,12 @@ def describe_marian(
     target_specials = [id_of(target_vocabulary, piece, target_file) for piece in specials]
     target_unknown_id, end_id, target_pad = target_specials
     generation = Generation(folder, config, end_id, len(target_vocabulary))
-    tokens = {piece: match[1] for piece in vocabulary if (match := _LANGUAGE_TOKEN.fullmatch(piece))}
-    pairs, language_tokens = _directions(tokenizer_config, tokens, overrides)
+    keys = ("source_lang", "target_lang")
+    source, target = (_language(tokenizer_config.get(key)) for key in keys)
+    fields = " and ".join(f"{key} {shown(tokenizer_config.get(key))}" for key in keys)
+    pairs, tokens_by_code = directions(
+        (source, target), language_tokens(vocabulary), overrides, f"tokenizer_config.json has {fields}"
+    )
     return Family(
         config=architecture(config, layout, shapes, folder, norm="post", positions="halves", position_offset=0),
         pad_id=pad_id,
@@ -82,7 +86,7 @@ def describe_marian(
             "target_unknown_id": target_unknown_id,
             "special_ids": sorted(target_specials),
             "clean_up": flag(tokenizer_config, "clean_up_tokenization_spaces", default=False),
-            "language_tokens": language_tokens,
+            "language_tokens": tokens_by_code,
         },
         files=files,
         pairs=pairs,
@@ -101,17 +105,32 @@ def _check_size(
         )
 
 
-def _directions(
-    tokenizer_config: Mapping[str, Any], tokens: Mapping[str, str], overrides: Overrides
+def language_tokens(vocabulary: Iterable[str]) -> dict[str, str]:
+    """The tokens of a vocabulary that select a target language, and their codes."""
+    return {piece: match[1] for piece in vocabulary if (match := _LANGUAGE_TOKEN.fullmatch(piece))}
+
+
+def directions(
+    named: tuple[str | None, str | None] | None, tokens: Mapping[str, str], overrides: Overrides, unnamed: str
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
-    """The directions of an OPUS-MT model, and the source token that selects each target language."""
+    """The directions of a model with or without language tokens, and the token that selects each target language.
+
+    Args:
+        named: The source and target language that the folder names; None where it names none.
+        tokens: From :func:`language_tokens`.
+        overrides: The directions to serve.
+        unnamed: Why a folder may name no languages, as a clause.
+
+    Raises:
+        ArtifactError: The folder names no direction, or has no token for one that is requested.
+    """
     by_code: dict[str, str] = {}
     for token, code in tokens.items():
         # Of two tokens for one language, such as >>zho<< and >>cmn<<, the second keeps its own spelling.
         by_code.setdefault(standard_code(code) if standard_code(code) not in by_code else code, token)
     if overrides.languages:
         raise ArtifactError("--languages is for models that translate each language into each; use --pair here.")
-    source, target = (_language(tokenizer_config.get(key)) for key in ("source_lang", "target_lang"))
+    source, target = named or (None, None)
     # A model with a named target and language tokens (opus-mt-en-zh) also translates without a token.
     targets_in_order = [*([] if target is None or target in by_code else [target]), *by_code]
     if overrides.pairs:
@@ -124,16 +143,15 @@ def _directions(
         targets = {target for _, target in pairs}
         return tuple(dict.fromkeys(pairs)), {code: token for code, token in by_code.items() if code in targets}
     if source is None or not targets_in_order:
-        fields = " and ".join(f"{key} {shown(tokenizer_config.get(key))}" for key in ("source_lang", "target_lang"))
         raise ArtifactError(
-            f"The folder does not say which languages the model translates (tokenizer_config.json has {fields}); name "
-            "them, for instance with --pair fr-en --pair es-en."
+            f"The folder does not say which languages the model translates ({unnamed}); name them, for instance with "
+            "--pair fr-en --pair es-en."
         )
     pairs = tuple((source, code) for code in targets_in_order if code != source)
     if not pairs:
         raise ArtifactError(
-            f"tokenizer_config.json has source_lang {source} and the model has no other target; name the "
-            "languages, for instance with --pair fr-en."
+            f"The folder names the source {source} and the model has no other target; name the languages, for instance "
+            "with --pair fr-en."
         )
     return pairs, by_code
 

@@ -15,6 +15,8 @@ Activation = Literal["relu", "silu", "gelu"]
 NormPosition = Literal["pre", "post", "residual-post"]
 NormGain = Literal["vector", "scalar"]
 PositionTable = Literal["interleaved", "halves", "tensor2tensor", "learned"]
+Decoder = Literal["self_attention", "ssru"]
+Start = Literal["token", "zero"]
 
 _REMOVED = "embedding_norm"
 """A field of earlier releases."""
@@ -51,6 +53,11 @@ class ModelConfig:
         layer_norm_eps: Added to the variance in layer normalisation.
         layer_norm_gain: ``vector`` gives normalisation a gain and a bias for each column, ``scalar`` one of each for
             all columns.
+        decoder: How a decoder layer sees the target so far: ``self_attention`` attends to all of it, ``ssru`` reads it
+            as a recurrent unit (:mod:`model.network.recurrence`; Marian's ``transformer-decoder-autoreg: rnn`` with
+            ``dec-cell: ssru``).
+        start: The first input of the decoder: ``token`` is the vector of the start token, ``zero`` a vector of zeros,
+            for which the vocabulary needs no token (Marian). The vector of its position is added to either.
 
     Raises:
         ConfigError: The values do not describe a possible model.
@@ -78,6 +85,8 @@ class ModelConfig:
     decoder_num_heads: Count | None = None
     decoder_d_ff: Count | None = None
     layer_norm_gain: NormGain = "vector"
+    decoder: Decoder = "self_attention"
+    start: Start = "token"
 
     @model_validator(mode="after")
     def _check_relations(self) -> Self:

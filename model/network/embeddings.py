@@ -56,10 +56,12 @@ class Embedding(nn.Module):
     Args:
         config: Gives the width, the layout and length of the position table, scaling and normalisation.
         vocab_size: Number of tokens, V.
+        zero_start: Whether the token at position 0 has a vector of zeros, whichever it is.
     """
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, zero_start: bool = False) -> None:
         super().__init__()
+        self.zero_start = zero_start
         self.tokens = nn.Embedding(vocab_size, config.d_model)
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
         # Rows of this standard deviation have variance 1 after scaling.
@@ -82,4 +84,7 @@ class Embedding(nn.Module):
         Returns:
             Vectors, (B, T, C).
         """
-        return self.tokens(token_ids) * self.scale + self.positions[positions]
+        vectors = self.tokens(token_ids) * self.scale
+        if self.zero_start:
+            vectors = vectors.masked_fill((positions == 0).unsqueeze(-1), 0.0)
+        return vectors + self.positions[positions]

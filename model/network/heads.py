@@ -40,6 +40,8 @@ class AttentionHead:
         in_encoder = self.kind == "encoder"
         num_layers = config.encoder_layers if in_encoder else config.decoder_layers
         num_heads = config.num_heads if in_encoder else config.decoder_stack.num_heads
+        if self.kind == "decoder" and config.decoder == "ssru":
+            raise UnknownHead(self.kind, "layer", self.layer, 0)
         for part, number, count in (("layer", self.layer, num_layers), ("head", self.head, num_heads)):
             if not 0 <= number < count:
                 raise UnknownHead(self.kind, part, number, count)

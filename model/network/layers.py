@@ -118,8 +118,10 @@ class EncoderLayer(nn.Module):
         return attention_weights(query, key, may_attend)
 
 
-class DecoderLayer(nn.Module):
-    """Self-attention over the target so far, cross-attention to the memory, then feed-forward.
+class BaseDecoderLayer(nn.Module):
+    """The sub-layers that all decoders have: cross-attention to the memory, then feed-forward.
+
+    The sub-layer before these mixes target positions. A subclass adds it.
 
     Args:
         config: The architecture.
@@ -129,13 +131,41 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.pre_norm = config.norm == "pre"
         self.residual_post_norm = config.norm == "residual-post"
-        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_bias)
-        self.self_attention_norm = layer_norm(config)
+        self._add_target_sublayer(config)
         self.cross_attention = CrossAttention(config.d_model, config.num_heads, config.attention_bias)
         self.cross_attention_norm = layer_norm(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = layer_norm(config)
         self.dropout = Dropout(config.dropout)
+
+    def _add_target_sublayer(self, config: ModelConfig) -> None:
+        """Set the modules of the first sub-layer."""
+        raise NotImplementedError
+
+    def _after_target(self, x: Tensor, key: Tensor, value: Tensor, may_attend_memory: Tensor) -> Tensor:
+        """The cross-attention and feed-forward sub-layers: (B, T, C) to (B, T, C)."""
+        if self.pre_norm:
+            x = x + self.dropout(self.cross_attention(self.cross_attention_norm(x), key, value, may_attend_memory))
+            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        if self.residual_post_norm:
+            mixed = self.cross_attention(x, key, value, may_attend_memory)
+            x = x + self.dropout(self.cross_attention_norm(mixed))
+            return x + self.dropout(self.feed_forward_norm(self.feed_forward(x)))
+        x = self.cross_attention_norm(x + self.dropout(self.cross_attention(x, key, value, may_attend_memory)))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+
+    def _cross_weights(self, x: Tensor, key: Tensor, may_attend_memory: Tensor) -> Tensor:
+        """The cross-attention weights of target positions (B, T, C): (B, H, T, S)."""
+        inner = self.cross_attention_norm(x) if self.pre_norm else x
+        return attention_weights(self.cross_attention.project_query(inner), key, may_attend_memory)
+
+
+class DecoderLayer(BaseDecoderLayer):
+    """Self-attention over the target so far, cross-attention to the memory, then feed-forward."""
+
+    def _add_target_sublayer(self, config: ModelConfig) -> None:
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, config.attention_bias)
+        self.self_attention_norm = layer_norm(config)
 
     def forward(self, x: Tensor, memory: Tensor, may_attend_target: Tensor, may_attend_memory: Tensor) -> Tensor:
         """Apply the layer to all target positions at once.
@@ -236,8 +266,7 @@ class DecoderLayer(nn.Module):
         self_weights = attention_weights(query, key, may_attend_target)
         x = self._after_self(x, self.self_attention(inner, may_attend_target))
         memory_key, memory_value = self.cross_attention.project_memory(memory)
-        inner = self.cross_attention_norm(x) if self.pre_norm else x
-        cross_weights = attention_weights(self.cross_attention.project_query(inner), memory_key, may_attend_memory)
+        cross_weights = self._cross_weights(x, memory_key, may_attend_memory)
         return self._after_target(x, memory_key, memory_value, may_attend_memory), self_weights, cross_weights
 
     def _after_self(self, x: Tensor, mixed: Tensor) -> Tensor:
@@ -245,15 +274,3 @@ class DecoderLayer(nn.Module):
             return x + self.dropout(self.self_attention_norm(mixed))
         x = x + self.dropout(mixed)
         return x if self.pre_norm else self.self_attention_norm(x)
-
-    def _after_target(self, x: Tensor, key: Tensor, value: Tensor, may_attend_memory: Tensor) -> Tensor:
-        """The cross-attention and feed-forward sub-layers: (B, T, C) to (B, T, C)."""
-        if self.pre_norm:
-            x = x + self.dropout(self.cross_attention(self.cross_attention_norm(x), key, value, may_attend_memory))
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        if self.residual_post_norm:
-            mixed = self.cross_attention(x, key, value, may_attend_memory)
-            x = x + self.dropout(self.cross_attention_norm(mixed))
-            return x + self.dropout(self.feed_forward_norm(self.feed_forward(x)))
-        x = self.cross_attention_norm(x + self.dropout(self.cross_attention(x, key, value, may_attend_memory)))
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))

@@ -11,7 +11,7 @@ def padding_mask(token_ids: Tensor, pad_id: int) -> Tensor:
 
     Args:
         token_ids: Token ids, (B, S), padded on the right with ``pad_id``.
-        pad_id: The padding token.
+        pad_id: The padding token, or -1 (:data:`model.network.padding.NO_PAD_ID`).
 
     Returns:
         Booleans that broadcast over heads and queries, (B, 1, 1, S).

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+NO_PAD_ID = -1
+"""Stands for padding where the vocabulary has no padding token: all its tokens may occur in a sentence."""
+
 
 def pad(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     """Pad token ids on the right.
 
     Args:
         rows: At least one row of ids.
-        pad_id: The padding token.
+        pad_id: The padding token, or :data:`NO_PAD_ID`.
 
     Returns:
         (B, longest), int64.

@@ -78,14 +78,26 @@ def quantise(linear: nn.Linear) -> Int8Linear:
     Raises:
         DeviceError: torch has no int8 kernels for this CPU.
     """
-    weight = linear.weight.detach().float()
+    rounded, scales = round_rows(linear.weight.detach().float())
+    bias = linear.bias.detach().float().clone() if linear.bias is not None else torch.zeros(len(scales))
+    return Int8Linear(rounded, scales, bias)
+
+
+def round_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Round the rows of a matrix to int8, each with a scale of its own.
+
+    Args:
+        weight: (C out, C in), float32.
+
+    Returns:
+        The rows divided by their scales, int8, and the scales, (C out,), float32.
+    """
     scales = weight.abs().amax(dim=1).clamp_min(_SMALLEST) / FULL_RANGE
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*quantiz.*")
         zeros = torch.zeros(len(scales), dtype=torch.long)
-        rounded = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8).int_repr()
-    bias = linear.bias.detach().float().clone() if linear.bias is not None else torch.zeros(len(scales))
-    return Int8Linear(rounded, scales, bias)
+        rounded: Tensor = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8).int_repr()
+    return rounded, scales
 
 
 def int8_is_supported() -> bool:

@@ -16,6 +16,7 @@ from model.network.config import ModelConfig
 from model.network.heads import AttentionHead
 from model.network.layers import DecoderLayer, EncoderLayer
 from model.network.masks import causal_mask, padding_mask
+from model.network.recurrence import RecurrentDecoderLayer
 from model.network.transformer import Transformer
 
 
@@ -72,6 +73,8 @@ def _batched_steps(
         "embedding": embedding.tokens(token_ids) * embedding.scale,
         "position": embedding.positions[: token_ids.size(1)].unsqueeze(0),
     }
+    if config.start == "zero" and not in_encoder:
+        steps["embedding"][:, 0] = 0
     x = steps["embedding"] + steps["position"]  # (1, T, C)
 
     may_attend_source = padding_mask(source, network.pad_id)
@@ -90,15 +93,27 @@ def _batched_steps(
         for below in decoder[: head.layer]:
             x = below(x, memory, may_attend_target, may_attend_source)
         layer = decoder[head.layer]
-        sublayer = _self_attention(layer, config, x, may_attend_target, head.head if head.kind == "decoder" else 0)
-        if head.kind == "cross":
-            sublayer = _cross_attention(layer, config, sublayer["result"], memory, may_attend_source, head.head)
-        steps |= sublayer
+        if head.kind == "decoder":
+            steps |= _self_attention(layer, config, x, may_attend_target, head.head)
+        else:
+            x = _target_sublayer(layer, config, x, may_attend_target)
+            steps |= _cross_attention(layer, config, x, memory, may_attend_source, head.head)
     if head.kind != "decoder":
         result = steps["result"]
         inner = layer.feed_forward_norm(result) if config.norm == "pre" else result
         steps["feed_forward"] = layer.feed_forward(inner)
     return steps
+
+
+def _target_sublayer(layer: DecoderLayer, config: ModelConfig, x: Tensor, may_attend: Tensor) -> Tensor:
+    """The output of a decoder layer's first sub-layer, (B, T, C)."""
+    if config.decoder == "self_attention":
+        return _self_attention(layer, config, x, may_attend, head=0)["result"]
+    recurrent = cast("RecurrentDecoderLayer", layer)
+    mixed = recurrent.recurrent(recurrent.recurrent_norm(x) if config.norm == "pre" else x)
+    if config.norm == "residual-post":
+        return x + cast("Tensor", recurrent.recurrent_norm(mixed))
+    return cast("Tensor", recurrent.recurrent_norm(x + mixed)) if config.norm == "post" else x + mixed
 
 
 def _self_attention(

@@ -10,6 +10,7 @@ from model.network.embeddings import Embedding
 from model.network.layers import DecoderLayer, Dropout, EncoderLayer
 from model.network.masks import causal_mask, padding_mask
 from model.network.norms import layer_norm
+from model.network.recurrence import RecurrentDecoderLayer
 
 
 class Transformer(nn.Module):
@@ -20,16 +21,19 @@ class Transformer(nn.Module):
 
     Args:
         config: The architecture.
-        pad_id: The padding token, hidden from all attention.
+        pad_id: The padding token, hidden from all attention; -1 (:data:`model.network.padding.NO_PAD_ID`) if the
+            vocabulary has none.
     """
 
     def __init__(self, config: ModelConfig, pad_id: int) -> None:
         super().__init__()
         self.pad_id = pad_id
+        self.is_recurrent = config.decoder == "ssru"
+        decoder_layer = RecurrentDecoderLayer if self.is_recurrent else DecoderLayer
         self.source_embedding = Embedding(config, config.source_vocab_size)
-        self.target_embedding = Embedding(config, config.target_vocab_size)
+        self.target_embedding = Embedding(config, config.target_vocab_size, zero_start=config.start == "zero")
         self.encoder = nn.ModuleList([EncoderLayer(config) for _ in range(config.encoder_layers)])
-        self.decoder = nn.ModuleList([DecoderLayer(config.decoder_stack) for _ in range(config.decoder_layers)])
+        self.decoder = nn.ModuleList([decoder_layer(config.decoder_stack) for _ in range(config.decoder_layers)])
         # Only pre-norm stacks need a norm at the end; the output of post-norm stacks is already normalised.
         self.encoder_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(config) if config.norm == "pre" else nn.Identity()
@@ -100,21 +104,23 @@ class Transformer(nn.Module):
         self,
         token_ids: Tensor,
         positions: Tensor,
-        self_cache: Tensor,
+        target_cache: Tensor,
         cross_cache: Tensor,
         column: int,
         may_attend_target: Tensor,
         may_attend_memory: Tensor,
     ) -> Tensor:
-        """Decode one token of every hypothesis; the self-attention cache is written in place.
+        """Decode one token of every hypothesis; the cache of the target so far is written in place.
 
         Args:
             token_ids: The newest token of each hypothesis, (B, K).
             positions: Its position in the target, counted from 0; broadcasts to (B, K).
-            self_cache: Keys and values of the past, (L, 2, B * K, H, columns, D).
+            target_cache: Keys and values of the past, (L, 2, B * K, H, columns, D); the states of recurrent layers,
+                (L, B * K, C), float32.
             cross_cache: From :meth:`project_memory`, (L, 2, B, H, S, D).
-            column: The cache column all rows write in this step.
-            may_attend_target: True where a cache column belongs to the row, (B * K, 1, 1, column + 1).
+            column: The cache column all rows write in this step; recurrent layers have no columns.
+            may_attend_target: True where a cache column belongs to the row, (B * K, 1, 1, column + 1); not read by
+                recurrent layers.
             may_attend_memory: False where the source is padding, (B, 1, 1, S).
 
         Returns:
@@ -122,14 +128,14 @@ class Transformer(nn.Module):
         """
         x = self.target_embedding(token_ids, positions)
         for index, layer in enumerate(self.decoder):
-            x = layer.step(x, self_cache[index], cross_cache[index], column, may_attend_target, may_attend_memory)
+            x = layer.step(x, target_cache[index], cross_cache[index], column, may_attend_target, may_attend_memory)
         return self.output(self.decoder_norm(x))
 
     def step_slots(
         self,
         token_ids: Tensor,
         positions: Tensor,
-        self_cache: Tensor,
+        target_cache: Tensor,
         cross_cache: Tensor,
         columns: Tensor,
         may_attend_target: Tensor,
@@ -142,7 +148,8 @@ class Transformer(nn.Module):
         Args:
             token_ids: The newest token of each hypothesis, (B, K).
             positions: Its position in the target, counted from 0; broadcasts to (B, K).
-            self_cache: Keys and values of the past, (L, 2, B, H, columns, D); written in place.
+            target_cache: Keys and values of the past, (L, 2, B, H, columns, D); the states of recurrent layers,
+                (L, B * K, C), float32. Written in place.
             cross_cache: From :meth:`project_memory`, (L, 2, B, H, S, D).
             columns: The cache column each hypothesis writes, (B, K); all different within a sentence.
             may_attend_target: True where a column belongs to a hypothesis' past or to this step, (B, 1, K, columns).
@@ -154,7 +161,7 @@ class Transformer(nn.Module):
         x = self.target_embedding(token_ids, positions)
         for index, layer in enumerate(self.decoder):
             x = layer.step_slots(
-                x, self_cache[index], cross_cache[index], columns, may_attend_target, may_attend_memory
+                x, target_cache[index], cross_cache[index], columns, may_attend_target, may_attend_memory
             )
         return self.output(self.decoder_norm(x))
 
@@ -167,7 +174,8 @@ class Transformer(nn.Module):
 
         Returns:
             Weights of the encoder (B, L, H, S, S), of the decoder (B, L, H, T, T) and of cross-attention
-            (B, L, H, T, S). Rows sum to 1. Source padding gets 0; rows of target padding are undefined.
+            (B, L, H, T, S). Rows sum to 1. Source padding gets 0; rows of target padding are undefined. Recurrent
+            layers of the decoder have no heads: (B, L, 0, T, T).
         """
         may_attend_source = padding_mask(source, self.pad_id)
         x = self._embed_source(source)
@@ -195,7 +203,9 @@ class Transformer(nn.Module):
         )
 
     def _embed_source(self, source: Tensor) -> Tensor:
+        source = source.clamp_min(0)  # padding may be -1; its vectors are read by no other position
         return self.dropout(self.source_embedding(source, torch.arange(source.size(1), device=source.device)))
 
     def _embed_target(self, target: Tensor) -> Tensor:
+        target = target.clamp_min(0)
         return self.dropout(self.target_embedding(target, torch.arange(target.size(1), device=target.device)))

@@ -1,4 +1,4 @@
-"""Tokenizers of imported models. Their ids and texts are those of the slow tokenizers of transformers 4.57.
+"""Tokenizers of imported models, and the choice of one. Ids and texts are those of transformers' slow tokenizers.
 
 One difference is deliberate: special tokens are not recognised in texts. If a text contains ``</s>`` or
 ``__fr__``, these are ordinary characters here; transformers would treat them as the end token or a language token.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from model.errors import ArtifactError
 from model.text.known_characters import KnownCharacters
+from model.text.piece_tokenizer import PieceTokenizer
 from model.text.pieces import WORD_START, encodable, load_processor, split_with_offsets, without_space
 from model.text.symbols import Span
 from model.text.tokenizer import Tokenizer, VersoTokenizer
@@ -314,8 +315,9 @@ class NllbTokenizer(M2M100Tokenizer):
         return "".join(pieces).replace(WORD_START, " "), spans
 
 
-_KINDS: dict[str, type[MarianTokenizer | M2M100Tokenizer]] = {
-    kind.kind: kind for kind in (MarianTokenizer, M2M100Tokenizer, NllbTokenizer)
+_KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], Tokenizer]] = {
+    **{kind.kind: kind for kind in (MarianTokenizer, M2M100Tokenizer, NllbTokenizer)},
+    PieceTokenizer.kind: lambda metadata, files: PieceTokenizer(metadata, files[SOURCE_SPM], files.get(TARGET_SPM)),
 }
 
 

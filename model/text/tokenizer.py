@@ -32,10 +32,10 @@ class Tokenizer(Protocol):
     """The interface of all tokenizers, whatever their model family."""
 
     pad_id: int
-    """The padding token."""
+    """The padding token; -1 (:data:`model.network.padding.NO_PAD_ID`) if all tokens may occur in a sentence."""
 
     start_id: int
-    """The first input of the decoder."""
+    """The first input of the decoder; any token if the architecture starts with a vector of zeros."""
 
     end_id: int
     """The end token."""

@@ -158,6 +158,7 @@ class RoteService:
     started: asyncio.Event = field(default_factory=asyncio.Event)
     request_error: Exception | None = None
     detected: Detection | None = None
+    decoder_heads: int = 4
 
     @property
     def models(self) -> list[RoteModel]:
@@ -234,7 +235,7 @@ class RoteService:
             decoder_input_tokens=["<s>", *answer[:-1]],
             translation=" ".join(answer),
             encoder=random_weights(6, 4, size, size),
-            decoder=random_weights(2, 4, length, length),
+            decoder=random_weights(2, self.decoder_heads, length, length),
             cross=random_weights(2, 4, length, size),
             steps=None if steps is None else rote_steps(length, size),
             search=SEARCH if options.return_search else None,

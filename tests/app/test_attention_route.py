@@ -56,6 +56,28 @@ async def test_each_kind_has_the_shape_of_its_two_sentences(client: httpx.AsyncC
     assert np.shape(answer["cross"]["weights"]) == (2, 4, 2, 3)
 
 
+@pytest.mark.parametrize("choice", [{}, {"layers": [1]}, {"heads": [3], "average_heads": True}], ids=str)
+async def test_a_recurrent_decoder_has_empty_self_attention(
+    client: httpx.AsyncClient, service: RoteService, choice: dict[str, Any]
+) -> None:
+    service.decoder_heads = 0
+    answer = (await ask(client, kinds=["decoder", "cross"], **choice)).json()
+    assert answer["decoder"] == {"layers": [], "heads": [], "averaged": False, "weights": []}
+    assert answer["cross"]["weights"]
+    archive = np.load(io.BytesIO((await ask(client, "application/x-npz", kinds=["decoder"], **choice)).content))
+    assert archive["decoder"].shape[:2] == (0, 0)
+
+
+async def test_a_picture_of_the_self_attention_of_a_recurrent_decoder_is_refused(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
+    service.decoder_heads = 0
+    response = await ask(client, "image/png", kinds=["decoder"])
+    assert response.status_code == 422
+    (problem,) = response.json()["errors"]
+    assert problem["field"] == "kinds[0]" and "recurrent" in problem["message"]
+
+
 async def test_layers_and_heads_are_returned_in_the_requested_order(client: httpx.AsyncClient) -> None:
     cross = (await ask(client, layers=[1], heads=[3, 0])).json()["cross"]
     assert (cross["layers"], cross["heads"]) == ([1], [3, 0])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -23,7 +23,7 @@ from tests.model.slots import (
     some_searches,
 )
 from tests.model.slots import same as same_outcome
-from tests.model.tiny import cohort, decode, log_probs, random_sources, tiny_transformer
+from tests.model.tiny import DECODERS, cohort, decode, log_probs, random_sources, tiny_transformer
 from tests.pairwise import pairwise
 
 GREEDY = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=20)
@@ -51,14 +51,15 @@ def test_a_batch_of_n_gives_the_outputs_of_n_single_sentences(
         same_outcome(together[request.key], drive(plain_cohort(transformer, options.width), [request])[request.key])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
 @pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
 @pytest.mark.parametrize("seed", range(2))
 def test_sentences_that_join_and_leave_change_no_output(
-    options: DecodingOptions, seed: int, prefixes: list[tuple[int, ...]]
+    options: DecodingOptions, seed: int, prefixes: list[tuple[int, ...]], decoder: dict[str, Any]
 ) -> None:
-    transformer = tiny_transformer()
+    transformer = tiny_transformer(**decoder)
     rng = random.Random(seed)
     inputs = some_searches(requests(random_sources(40, seed=seed), options, prefix_ids=prefixes))
     expected = drive(plain_cohort(transformer, options.width), inputs)
@@ -184,8 +185,9 @@ def test_a_sentence_may_consist_of_required_tokens(options: DecodingOptions) -> 
             assert hypothesis.finish_reason == "stop"
 
 
-def test_a_cohort_that_is_joined_continuously_drops_old_columns() -> None:
-    transformer = tiny_transformer()
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
+def test_a_cohort_that_is_joined_continuously_drops_old_columns(decoder: dict[str, Any]) -> None:
+    transformer = tiny_transformer(**decoder)
     options = DecodingOptions(decoding="greedy", min_new_tokens=6, max_new_tokens=6)
     group = cohort(transformer, 1)
     sources = random_sources(2)
@@ -201,8 +203,9 @@ def test_a_cohort_that_is_joined_continuously_drops_old_columns() -> None:
     assert group.longest_target <= 6 + 2 * 32
 
 
-def test_forced_tokens_may_outnumber_the_columns_added_at_once() -> None:
-    transformer = tiny_transformer()
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
+def test_forced_tokens_may_outnumber_the_columns_added_at_once(decoder: dict[str, Any]) -> None:
+    transformer = tiny_transformer(**decoder)
     (source,) = random_sources(1)
     forced = tuple(3 + number % 9 for number in range(40))
     group = cohort(transformer, 1)

@@ -43,6 +43,8 @@ def test_a_count_must_be_a_positive_integer(name: str, value: Any) -> None:
         ({"layer_norm_gain": "matrix"}, "layer_norm_gain is 'matrix'; it must be 'vector' or 'scalar'"),
         ({"tie_output": 1}, "tie_output is 1; it must be true or false"),
         ({"positions": "rotary"}, "positions is 'rotary'; it must be 'interleaved', .* or 'learned'"),
+        ({"decoder": "lstm"}, "decoder is 'lstm'; it must be 'self_attention' or 'ssru'"),
+        ({"start": "end"}, "start is 'end'; it must be 'token' or 'zero'"),
         ({"position_offset": -1}, "position_offset is -1; it must be a whole number of at least 0"),
         ({"target_vocab_size": 30}, "the source has 20 tokens and the target 30; set share_embeddings to false"),
     ],

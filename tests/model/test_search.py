@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from model.errors import DecodingError
 from model.network.transformer import Transformer
 from tests.model.searches import PREFIXES, check_search, same_searches
 from tests.model.slots import LONGEST_TARGET, drive, plain_cohort, ranked, requests
-from tests.model.tiny import VOCABULARY, Poisoned, cohort, decode, log_probs, random_sources, tiny_transformer
+from tests.model.tiny import DECODERS, VOCABULARY, Poisoned, cohort, decode, log_probs, random_sources, tiny_transformer
 
 
 def answer(transformer: Transformer, source: list[int], options: DecodingOptions) -> Hypothesis:
@@ -66,8 +67,9 @@ def step_by_step(
             return tokens, total
 
 
-def test_greedy_is_the_most_probable_token_at_every_step() -> None:
-    transformer = tiny_transformer()
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
+def test_greedy_is_the_most_probable_token_at_every_step(decoder: dict[str, Any]) -> None:
+    transformer = tiny_transformer(**decoder)
     options = DecodingOptions(decoding="greedy", return_scores=True, max_new_tokens=12)
     for source in random_sources(8):
         expected, total = step_by_step(transformer, source, 12)
@@ -231,15 +233,16 @@ def reference_beam(
     return end_event, tuple(search)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize(
     ("width", "penalty", "early"), [(2, 1.0, False), (4, 0.0, False), (4, 1.4, True), (5, 1.0, False)]
 )
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
 def test_beams_and_their_searches_are_those_of_a_plain_implementation(
-    width: int, penalty: float, early: bool, prefixes: list[tuple[int, ...]]
+    width: int, penalty: float, early: bool, prefixes: list[tuple[int, ...]], decoder: dict[str, Any]
 ) -> None:
-    transformer = tiny_transformer(sharpness=2.0)
+    transformer = tiny_transformer(sharpness=2.0, **decoder)
     options = DecodingOptions(
         beam_size=width,
         num_hypotheses=width,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 
@@ -31,7 +31,13 @@ class TinyVocabulary:
 VOCABULARY = cast(Tokenizer, TinyVocabulary())
 
 
-def tiny_transformer(vocab_size: int = 12, seed: int = 0, sharpness: float = 3.0) -> Transformer:
+DECODERS: tuple[dict[str, Any], ...] = ({}, {"decoder": "ssru", "start": "zero", "norm": "post"})
+"""Fields of architectures: self-attention in the decoder, and a recurrent unit."""
+
+
+def tiny_transformer(
+    vocab_size: int = 12, seed: int = 0, sharpness: float = 3.0, *, pad_id: int = VOCABULARY.pad_id, **changes: Any
+) -> Transformer:
     """Random weights; ``sharpness`` scales the output so that tokens differ clearly in probability."""
     torch.manual_seed(seed)
     config = ModelConfig(
@@ -46,8 +52,9 @@ def tiny_transformer(vocab_size: int = 12, seed: int = 0, sharpness: float = 3.0
         share_embeddings=False,
         tie_output=False,
         max_positions=64,
+        **changes,
     )
-    transformer = Transformer(config, VOCABULARY.pad_id).eval()
+    transformer = Transformer(config, pad_id).eval()
     with torch.no_grad():
         transformer.output.weight *= sharpness
     return transformer

@@ -39,6 +39,8 @@ JSON = "application/json"
 NPZ = "application/x-npz"
 PNG = "image/png"
 
+NO_SELF_ATTENTION = "the decoder of this model is recurrent and has no self-attention; request encoder or cross"
+
 router = APIRouter(tags=["attention"], route_class=json_route(needs("attention"), accepting(JSON, NPZ, PNG)))
 
 
@@ -151,16 +153,22 @@ def select(result: Attention, body: AttentionRequest, only_last_layer: bool) -> 
         only_last_layer: Whether ``layers: null`` means the last layer instead of all.
 
     Returns:
-        One selection for each kind, in the order requested, each kind once.
+        One selection for each kind, in the order requested, each kind once. It is empty for the self-attention of a
+        recurrent decoder, whichever layers and heads are requested.
 
     Raises:
-        InvalidRequest: A layer or head does not exist.
+        InvalidRequest: A layer or head does not exist, or a picture would have no weights.
     """
     selections = []
     problems = []
     for kind in dict.fromkeys(body.kinds):
         weights: npt.NDArray[np.float32] = getattr(result, kind).numpy()
         num_layers, num_heads = weights.shape[:2]
+        if num_heads == 0:
+            if only_last_layer:
+                problems.append(FieldProblem("kinds[0]", NO_SELF_ATTENTION, kind))
+            selections.append(Selection(kind, [], [], False, weights[:0]))
+            continue
         all_layers = [num_layers - 1] if only_last_layer else list(range(num_layers))
         layers = all_layers if body.layers is None else body.layers
         heads = list(range(num_heads)) if body.heads is None else body.heads

@@ -7,7 +7,10 @@ from model.network.heads import AttentionKind
 
 
 class AttentionMatrices(AnswerBody):
-    """The weights of one kind of attention; each row sums to 1."""
+    """The weights of one kind of attention; each row sums to 1.
+
+    All lists are empty for `decoder` if the model's decoder is recurrent and has no self-attention.
+    """
 
     layers: list[int]
     """The layers of the first axis, in order."""

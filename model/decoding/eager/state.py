@@ -1,4 +1,4 @@
-"""The inputs, keys and values of sentences in a model, by column.
+"""The inputs of sentences in a model, by column, and its caches.
 
 All rows write the same column in a step: columns are right-aligned, and a mask hides the columns before a row's start.
 Columns that no sentence uses any more are dropped now and then. Keys and values of the sources are stored once per
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from model.decoding.eager.target_cache import States, TargetCache, empty_cache, widen
 from model.network.masks import padding_mask
 from model.network.padding import pad
 from model.network.transformer import Transformer
@@ -50,7 +51,7 @@ class TorchState:
         self.columns = 0
         self._set_starts([])
         self.history = none.long()
-        self._self_cache = none  # (L, 2, N * K, H, capacity, D)
+        self._target_cache: TargetCache = States(none)
         self._cross_cache = none  # (L, 2, N, H, S, D)
         self._may_attend_memory = none  # (N, 1, 1, S)
 
@@ -71,31 +72,33 @@ class TorchState:
         source = pad(sources, self._pad_id).to(self._device)
         cross_cache = self._model.project_memory(self._model.encode(source))  # (L, 2, n, H, S, D)
         may_attend_memory = padding_mask(source, self._pad_id)
-        layers, _, num_joining, heads, _, head_width = cross_cache.shape
-        own_cache = cross_cache.new_zeros(layers, 2, num_joining, heads, inputs.size(1), head_width)
+        num_joining = inputs.size(0)
+        target_cache = empty_cache(self._model, cross_cache, num_joining, inputs.size(1))
         logits = cross_cache
         for column in range(inputs.size(1)):
             token_ids = inputs[:, column : column + 1]
             logits = self._model.step(
                 token_ids,
                 torch.full_like(token_ids, column),
-                own_cache,
+                target_cache.tensor,
                 cross_cache,
                 column,
                 torch.ones(num_joining, 1, 1, column + 1, dtype=torch.bool, device=self._device),
                 may_attend_memory,
             )
-        self._append(inputs, own_cache, cross_cache, may_attend_memory)
+        self._append(inputs, target_cache, cross_cache, may_attend_memory)
         return logits.float()
 
-    def _append(self, inputs: Tensor, own_cache: Tensor, cross_cache: Tensor, may_attend_memory: Tensor) -> None:
+    def _append(
+        self, inputs: Tensor, target_cache: TargetCache, cross_cache: Tensor, may_attend_memory: Tensor
+    ) -> None:
         """Append sentences that took their first steps, with their inputs in the newest columns."""
-        layers, _, num_joining, heads, num_inputs, head_width = own_cache.shape
+        num_joining, num_inputs = inputs.shape
         if not self.starts:
             self.columns = num_inputs
             capacity = max(_GROWTH, num_inputs)
             self.history = inputs.new_zeros(0, self._width, capacity)
-            self._self_cache = cross_cache.new_zeros(layers, 2, 0, heads, capacity, head_width)
+            self._target_cache = empty_cache(self._model, cross_cache, 0, capacity)
             self._cross_cache = cross_cache[:, :, :0]
             self._may_attend_memory = may_attend_memory[:0]
         self._add_columns_before(num_inputs - self.columns)
@@ -103,13 +106,11 @@ class TorchState:
         history = inputs.new_zeros(num_joining, self._width, capacity)
         history[:, :, start : self.columns] = inputs.unsqueeze(1)
         self.history = torch.cat([self.history, history])
-        joining = cross_cache.new_zeros(layers, 2, num_joining * self._width, heads, capacity, head_width)
-        joining[..., start : self.columns, :] = own_cache.repeat_interleave(self._width, dim=2)
-        self._self_cache = torch.cat([self._self_cache, joining], dim=2)
+        self._target_cache.append(target_cache.tensor, num_inputs, self.columns, self._width)
         length = max(cross_cache.size(4), self._cross_cache.size(4))
-        self._cross_cache = torch.cat([_widen(self._cross_cache, 4, length), _widen(cross_cache, 4, length)], dim=2)
+        self._cross_cache = torch.cat([widen(self._cross_cache, 4, length), widen(cross_cache, 4, length)], dim=2)
         self._may_attend_memory = torch.cat(
-            [_widen(self._may_attend_memory, 3, length), _widen(may_attend_memory, 3, length)]
+            [widen(self._may_attend_memory, 3, length), widen(may_attend_memory, 3, length)]
         )
         self._set_starts([*self.starts, *[start] * num_joining])
 
@@ -117,7 +118,7 @@ class TorchState:
         """Add columns for sentences that join with more inputs than there are columns."""
         if number > 0:
             self.history = torch.nn.functional.pad(self.history, (number, 0))
-            self._self_cache = torch.nn.functional.pad(self._self_cache, (0, 0, number, 0))
+            self._target_cache.add_before(number)
             self._set_starts([start + number for start in self.starts])
             self.columns += number
 
@@ -138,7 +139,7 @@ class TorchState:
         logits = self._model.step(
             tokens,
             column - starts,
-            self._self_cache,
+            self._target_cache.tensor,
             self._cross_cache,
             column,
             may_attend.repeat_interleave(self._width, dim=0).unsqueeze(1).unsqueeze(2),
@@ -152,12 +153,12 @@ class TorchState:
         unused = min(self.starts)
         if unused >= _GROWTH:
             self.history = self.history[..., unused:].contiguous()
-            self._self_cache = self._self_cache[..., unused:, :].contiguous()
+            self._target_cache.drop_before(unused)
             self._set_starts([start - unused for start in self.starts])
             self.columns -= unused
         if self.columns >= self.history.size(2):
-            self.history = _widen(self.history, 2, self.columns + _GROWTH)
-            self._self_cache = _widen(self._self_cache, 4, self.columns + _GROWTH)
+            self.history = widen(self.history, 2, self.columns + _GROWTH)
+            self._target_cache.widen(self.columns + _GROWTH)
 
     def reorder(self, parents: Tensor) -> None:
         """Let each row continue another of its sentence, (N, K); only rows that change are copied."""
@@ -170,7 +171,7 @@ class TorchState:
         used = self.columns
         history = self.history.view(-1, self.history.size(2))
         history[moved, :used] = history[origin, :used]
-        self._self_cache[:, :, moved, :, :used] = self._self_cache[:, :, origin, :, :used]
+        self._target_cache.copy_rows(moved, origin, used)
 
     def keep(self, indices: Sequence[int]) -> None:
         """Forget all sentences but these."""
@@ -184,15 +185,5 @@ class TorchState:
         self._may_attend_memory = self._may_attend_memory[sentences]
         length = int(self._may_attend_memory.sum(-1).max())  # padding is on the right
         self._may_attend_memory = self._may_attend_memory[..., :length]
-        self._self_cache = self._self_cache.index_select(2, rows)
+        self._target_cache.keep(rows)
         self._cross_cache = self._cross_cache[..., :length, :].index_select(2, sentences)
-
-
-def _widen(x: Tensor, dim: int, size: int) -> Tensor:
-    """Append zeros (False) along ``dim`` up to ``size``."""
-    missing = size - x.size(dim)
-    if missing <= 0:
-        return x
-    shape = list(x.shape)
-    shape[dim] = missing
-    return torch.cat([x, x.new_zeros(shape)], dim=dim)

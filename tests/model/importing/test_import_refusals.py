@@ -613,7 +613,7 @@ def test_a_target_that_is_a_group_must_be_named(copy: Copy) -> None:
 def test_a_model_that_translates_to_its_own_language_alone_is_refused(copy: Copy) -> None:
     folder = copy("marian")
     edit(folder / "tokenizer_config.json", target_lang="eng")
-    refused(folder, "source_lang en", "--pair")
+    refused(folder, "the source en", "--pair")
 
 
 @pytest.mark.parametrize(
