@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
+from app.models.pulling import pull_bundles
 from model.__main__ import main
 from model.artifacts.bundle import read_manifest
 from model.artifacts.pulled import PulledName
 from model.errors import ArtifactError
 from model.importing.hub import HubUnreachable
 from model.importing.pull import Hubs, Puller, pull_all
+from model.translator import Translator
 from tests.app.fakes import MANIFEST
 from tests.firefox_registry import FakeRegistry, running_registry
+from tests.model.importing.marian_nmt.files import make_student
 
 NAME = "firefox:en-de"
 
@@ -326,7 +329,7 @@ def test_a_compressed_index_is_read_and_a_large_one_refused(
 def test_redirects_to_another_host_are_not_followed(registry: FakeRegistry, pull: Pulls, elsewhere: str) -> None:
     path = registry.add("en", "de")["files"]["vocab"]["path"]
     registry.redirects[path] = f"{elsewhere}vocab.ende.spm.gz"
-    with pytest.raises(ArtifactError, match="redirects to another .*, which is not followed"):
+    with pytest.raises(ArtifactError, match=r"redirects to another .*, which is not followed"):
         pull()
 
 
@@ -387,3 +390,27 @@ def test_the_digest_of_the_weights_is_the_version(registry: FakeRegistry, pull: 
     assert old != new
     assert new.name.startswith(hashlib.sha256(b"second" * 10).hexdigest())
     assert pull(f"{NAME}:{first['files']['model']['uncompressedHash']}") == [old]
+
+
+@pytest.mark.thorough
+def test_a_real_model_is_pulled_by_a_process_and_translates(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_student(tmp_path / "made")
+    registry.add(
+        "en",
+        "de",
+        weights=(tmp_path / "made" / "model.ende.intgemm.alphas.bin").read_bytes(),
+        vocabulary=(tmp_path / "made" / "vocab.ende.spm").read_bytes(),
+    )
+    registry.add("de", "en", weights=b"no model of Marian")
+    monkeypatch.chdir(tmp_path)
+    name, group = PulledName.parse(NAME), PulledName.parse("firefox:all")
+    paths = pull_bundles([name, group], "float32", tmp_path / "cache", registry.address)
+    assert paths[group] == paths[name]
+    (bundle,) = paths[name]
+    assert read_manifest(bundle).licence == "MPL-2.0"
+    (translation,) = Translator.load(bundle, num_threads=1).translate(["The pharmacy is on the corner."], target="de")
+    assert translation.text
+    with pytest.raises(ArtifactError, match=r"^firefox:de-en: "):
+        pull_bundles([PulledName.parse("firefox:de-en")], "float32", tmp_path / "cache", registry.address)
