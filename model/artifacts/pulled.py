@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
-from model.artifacts.format import FORMAT_VERSION
+from model.artifacts.format import DATA_FORMAT_VERSION, FORMAT_VERSION
 from model.errors import ArtifactError
 from model.process.folders import cache_folder
 
@@ -157,11 +157,16 @@ class PulledBundles:
         self.folder = self._hub_folder / name.repository.replace("/", "--")
         """Everything that is kept of the repository."""
         self._precision: Precision = precision
-        self._kind = f"{precision}-v{FORMAT_VERSION}"
+        # Loading a TorchScript archive keeps Python's lock for all its time, and Firefox's models are loaded while
+        # others decode. The others have been TorchScript since before there was a data form.
+        is_data = name.hub == "firefox"
+        self.suffix = ".verso" if is_data else ".pt"
+        """The suffix of its bundles: data only, or TorchScript."""
+        self._kind = f"{precision}-v{DATA_FORMAT_VERSION if is_data else FORMAT_VERSION}"
 
     def path(self, version: str) -> Path:
         """The bundle of a version, whether it is there or not."""
-        return self.folder / f"{version}-{self._kind}.pt"
+        return self.folder / f"{version}-{self._kind}{self.suffix}"
 
     def downloads(self, version: str) -> Path:
         """The folder for the files of a version while they are downloaded and imported."""

@@ -297,7 +297,7 @@ class Puller:
         if not isinstance(error, HubUnreachable):
             return error
         folder = self._bundles.folder
-        versions = sorted({path.name[:_SHORT] for path in folder.glob("*.pt")})
+        versions = sorted({path.name[:_SHORT] for path in folder.glob(f"*{self._bundles.suffix}")})
         there = f"only {', '.join(versions)} in another revision or precision" if versions else "nothing of it"
         return HubUnreachable(
             f"{error}, and the cache {folder} contains {there}. Run 'verso pull {self._name}' on a machine with a "

@@ -116,7 +116,7 @@ def check_cache(settings: Settings) -> Check:
         folder = settings.cache_dir or cache_folder()
     except RuntimeError as error:  # a user without a home folder
         return Check("cache", "warning", str(error), _OTHER_FOLDER)
-    patterns = ("*.pt", "hub/*/*.pt", "firefox/*/*.pt")
+    patterns = ("*.pt", "hub/*/*.pt", "firefox/*/*.verso")
     bundles = sorted(path for pattern in patterns for path in folder.glob(pattern)) if folder.is_dir() else []
     there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     writable = there.is_dir() and os.access(there, os.W_OK)

@@ -47,6 +47,7 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, bytes]]:
         manifest = replace(MANIFEST, pairs=overrides.pairs, precision=precision, **chosen)
         with zipfile.ZipFile(out, "w") as archive:
             archive.writestr("bundle/extra/manifest.json", manifest.to_json())
+            archive.writestr("bundle/weights.safetensors", b"")
 
     monkeypatch.setattr("model.importing.importer.import_checkpoint", stand_in)
     return folders
@@ -93,7 +94,7 @@ def test_a_name_becomes_a_bundle_with_its_licence_and_origin(
     assert sorted(files) == ["model.ende.intgemm.alphas.bin", "vocab.ende.spm"]
     assert files["vocab.ende.spm"] == b"a vocabulary"
     remaining = sorted(path.suffix for path in pull.cache.rglob("*") if path.is_file() and path.name != ".lock")
-    assert remaining == [".commit", ".pt"]
+    assert remaining == [".commit", ".verso"]
 
 
 def test_two_vocabularies_keep_their_sides(
