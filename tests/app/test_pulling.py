@@ -6,6 +6,7 @@ import logging
 import socket
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from app.errors import BundleOutside
 from app.models.bundles import BundleFiles
 from app.models.pulling import pull_bundles
 from app.settings import Settings
+from model.artifacts.bundle import read_manifest
 from model.artifacts.pretrained import preferred_precision
 from model.artifacts.pulled import PulledBundles, PulledName
 from model.errors import ArtifactError
 from model.translator import Translator
+from tests.app.fakes import FakeTranslator
 from tests.app.test_bundles import write
 
 COMMIT = "0123456789" * 4
@@ -192,3 +195,22 @@ def test_the_doctor_lists_the_models_of_a_group_that_are_in_the_cache(tmp_path: 
     assert [bundle.name for bundle in found] == ["firefox-de-en", "firefox-fr-en"]
     assert check.state == "ok"
     assert len(service.check_cache(settings).details["bundles"]) == 3
+
+
+def test_the_doctor_loads_models_one_after_the_other_if_they_need_not_fit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory: list[weakref.ref[FakeTranslator]] = []
+
+    def load(path: Path, **options: Any) -> FakeTranslator:
+        assert not [reference for reference in in_memory if reference() is not None]
+        translator = FakeTranslator(manifest=read_manifest(path))
+        in_memory.append(weakref.ref(translator))
+        return translator
+
+    monkeypatch.setattr(Translator, "load", load)
+    paths = [write(tmp_path / f"{name}.pt", name) for name in ("a", "b")]
+    settings = Settings(device="cpu", models=",".join(map(str, paths)), model_memory=10**9)
+    check = service.check_loading(settings)
+    assert check.state == "ok"
+    assert check.text.startswith("2 models, each loaded alone in ")
