@@ -72,6 +72,20 @@ def metrics(port: int) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
+def load_cpu_s(folder: Path) -> float:
+    """CPU time of loading a model and warming it up, which other work on the machine does not change much."""
+    from app.serving.service import WARM_UP_WIDTHS
+    from model.translator import Translator
+
+    paths = sorted(folder.glob("*.verso"))[:4]
+    times = []
+    for path in paths:
+        began = time.process_time()
+        Translator.load(path, num_threads=1).warm_up(WARM_UP_WIDTHS)
+        times.append(time.process_time() - began)
+    return min(times)
+
+
 def milliseconds(answers: Sequence[Answer], share: float) -> str:
     """A percentile of latencies."""
     return f"{percentile([answer.latency_s for answer in answers], share) * 1000:.0f} ms"
@@ -187,6 +201,7 @@ def main() -> None:
         path.mkdir(parents=True, exist_ok=True)
         pairs = make_bundles(path, options.models, options.decoder)
         print(f"{len(pairs)} bundles of {_file_bytes(path) / 1e6:.0f} MB", file=sys.stderr, flush=True)
+        print(f"CPU time of a load: {load_cpu_s(path) * 1000:.0f} ms")
         total = sum(_stated(path).values())
         scenarios = [
             Scenario("all fit", total, uses_each=True),

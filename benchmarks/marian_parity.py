@@ -5,8 +5,10 @@
 One folder has a model as ``.npz``, the other the same model in int8, both with their vocabulary. float32 answers,
 greedy and with a beam of 4, are compared token for token with pymarian's. A difference is a tie if the first differing
 tokens of two greedy answers have log-probabilities closer than 1e-4, or the answers of two beams such scores. int8
-answers are compared with bergamot's, the engine of Firefox's first release: once computed with its static scales of
-inputs (``static``, with exact sums), and once with Verso's scale for each row (``rows``).
+answers are compared with bergamot's, the engine of Firefox's first release, computed in three ways: with its static
+scales of inputs (``static``); with these and its sums of pairs of products in 16 bits, which saturate
+(``static, saturating``); and with Verso's scale for each row (``rows``). bergamot saturates on CPUs without VNNI, so
+there its answers are those of the second way, elsewhere those of the first.
 
 The interpreters have pymarian 1.12 and bergamot 0.4.5 installed; without one, its part is left out.
 """
@@ -56,11 +58,12 @@ class StaticLinear(nn.Module):
     Args:
         layer: The layer with its weights.
         alphas: For each stacked matrix, the scale of its inputs.
-        has_bias: Whether the layer has a bias besides that of the shift.
+        saturates: Whether pairs of products are added in 16 bits, as without VNNI; otherwise sums are exact.
     """
 
-    def __init__(self, layer: Int8Linear, alphas: Sequence[float]) -> None:
+    def __init__(self, layer: Int8Linear, alphas: Sequence[float], *, saturates: bool) -> None:
         super().__init__()
+        self.saturates = saturates
         weight: Tensor = torch.ops.quantized.linear_unpack(layer.packed)[0]
         rows = weight.int_repr()
         multipliers = 1.0 / weight.q_per_channel_scales().float()
@@ -70,18 +73,26 @@ class StaticLinear(nn.Module):
         self.unit = 1.0 / (per_row * multipliers)
         sums = rows.long().sum(dim=1).float()
         self.shifted = sums * (-1.0 * ((LEVELS / per_row) * (LEVELS / multipliers)) / LEVELS) + layer.bias
-        self.sums = LEVELS * rows.double().sum(dim=1)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., C in) to (..., C out). Sums of integers in float64 are exact."""
-        parts = [
-            (x * alpha).round().clamp(-LEVELS, LEVELS).double() @ rows.t()
-            for alpha, rows in zip(self.alphas, self.rows, strict=True)
-        ]
-        return (torch.cat(parts, dim=-1) + self.sums).float() * self.unit + self.shifted
+        parts = []
+        for alpha, rows in zip(self.alphas, self.rows, strict=True):
+            levels = (x * alpha).round().clamp(-LEVELS, LEVELS).double()
+            parts.append(_saturated(levels + LEVELS, rows) if self.saturates else (levels + LEVELS) @ rows.t())
+        return torch.cat(parts, dim=-1).float() * self.unit + self.shifted
 
 
-def use_static_scales(network: Transformer, model: Path) -> None:
+def _saturated(levels: Tensor, rows: Tensor) -> Tensor:
+    """Sums of products, each two of which are added in 16 bits with saturation: (..., C in) to (..., C out)."""
+    total = levels.new_zeros(*levels.shape[:-1], len(rows))
+    for column in range(0, levels.size(-1), 2):
+        pair = levels[..., column : column + 2] @ rows[:, column : column + 2].t()
+        total += pair.clamp(-32768, 32767)
+    return total
+
+
+def use_static_scales(network: Transformer, model: Path, *, saturates: bool) -> None:
     """Replace the int8 layers of a network by such with the file's scales of inputs."""
     file = BinaryFile(model)
     weights = MarianWeights(file, read_description(file))
@@ -89,7 +100,7 @@ def use_static_scales(network: Transformer, model: Path) -> None:
         if isinstance(layer, Int8Linear):
             alphas = [float(file.item(f"{name}_QuantMultA").floats()) for name in weights.matrix_names(path)]
             parent, _, name = path.rpartition(".")
-            setattr(network.get_submodule(parent), name, StaticLinear(layer, alphas))
+            setattr(network.get_submodule(parent), name, StaticLinear(layer, alphas, saturates=saturates))
 
 
 @dataclass(frozen=True)
@@ -198,10 +209,10 @@ def compare_int8(study: Study, folder: Path, interpreter: Path | None) -> list[l
     assert model is not None
     theirs = None if interpreter is None else study.ask(interpreter, "bergamot", folder, 1)
     rows = []
-    for name in ("static", "rows"):
+    for name in ("static", "static, saturating", "rows"):
         bundle = load_bundle(path)
-        if name == "static":
-            use_static_scales(bundle.module, model)
+        if name != "rows":
+            use_static_scales(bundle.module, model, saturates="saturating" in name)
         sources = [bundle.tokenizer.encode(sentence, "") for sentence in study.sentences]
         ours = answers(bundle, bundle.module, sources, 1, native=name == "rows")
         texts = [bundle.tokenizer.decode(hypothesis.token_ids) for hypothesis in ours]

@@ -190,8 +190,8 @@ class Translator(TokenTranslator):
             sentences: Sentences that plans list as ``attended``.
 
         Returns:
-            For each sentence the weights of the last layer, averaged over its heads: (tokens of the translation,
-            source tokens).
+            For each sentence the weights of the last layer that align its tokens: (tokens of the translation, source
+            tokens).
         """
         if not sentences:
             return []

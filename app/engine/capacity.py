@@ -164,7 +164,9 @@ class BudgetFinder:
         vocabulary = int(model.manifest.architecture["target_vocab_size"])
         logits_bytes = 4 * _LOGITS_COPIES * budget.max_rows * vocabulary
         free_bytes = MEMORY_SHARE * max(0, self._memory_bytes(model.device) - self._reserved_bytes) - logits_bytes
-        tokens = int(free_bytes / (2 * bytes_per_token(model.manifest)))  # a source token and a target token
+        # A recurrent decoder keeps keys and values of source tokens only; its states are small beside the logits.
+        sides = 1 if model.manifest.architecture.get("decoder") == "ssru" else 2
+        tokens = int(free_bytes / (sides * bytes_per_token(model.manifest)))
         return replace(budget, max_tokens=min(budget.max_tokens, max(_MIN_TOKENS, tokens)))
 
 

@@ -32,6 +32,9 @@ def check_data(manifest: Manifest, tokenizer: Tokenizer) -> None:
                 f"The bundle's {name} is {value}; its architecture has positions for 1 to {config.max_positions}."
             )
     policy = manifest.policy
+    heads = config.decoder_stack.num_heads
+    if policy.alignment_head is not None and policy.alignment_head >= heads:
+        raise ArtifactError(f"The bundle's alignment_head is {policy.alignment_head}; its decoder has {heads} heads.")
     _ = manifest.calibration  # raises if it is invalid
     placeholders = manifest.capabilities.placeholders
     if not 0 <= placeholders <= NUM_PLACEHOLDERS:

@@ -1,4 +1,4 @@
-"""The command ``import``: a Hugging Face checkpoint to a bundle."""
+"""The command ``import``: a checkpoint of another project to a bundle."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ examples:
   verso import opus-mt-en-de --out opus-en-de.pt
   verso import opus-mt-en-ROMANCE --out romance.pt --pair en-fr --pair en-es
   verso import nllb-200-distilled-600M --out nllb.pt --languages en,de,fr,uk
+  verso import firefox-ende --out firefox-ende.pt --precision int8
 then:
   VERSO_MODEL=opus-en-de.pt verso serve
-The folder is one downloaded from a model hub; docs/import.md walks through it. Nothing in it is run.
+The folder is one in the layout of Hugging Face (MarianMT, M2M100, NLLB-200) or of Marian (Firefox Translations,
+OPUS-MT's own files); docs/import.md walks through both. Nothing in it is run.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder with config.json, weights, vocabulary")
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="DIR",
+        help="the folder with weights and vocabulary; or the model's file, if its folder has several of Marian",
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
     add_precision_argument(parser)
     parser.add_argument("--name", metavar="NAME", help="the model's name; default: the folder's")

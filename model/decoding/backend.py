@@ -44,8 +44,8 @@ _MAX_ROWS = 256
 
 _MAX_SLOT_ROWS = 4096
 _SLOT_MEMORY_SHARE = 1 / 4
-_COLUMNS_PER_ROW = 192
-"""Source and target columns of a row, for a sentence of 64 tokens."""
+_SOURCE_COLUMNS, _TARGET_COLUMNS = 64, 128
+"""Columns of a row, for a sentence of 64 tokens."""
 _COPIES = 2
 _LOGITS_COPIES = 4
 """Copies of keys and values while sentences move to other slots; copies of logits, which are float32."""
@@ -98,7 +98,10 @@ class Backend(ABC):
 
     @abstractmethod
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
-        """The cross-attention weights of the last decoder layer, averaged over its heads.
+        """The cross-attention weights of the last decoder layer that align a translation with its source.
+
+        They are those of the model's alignment head (:attr:`model.decoding.policy.DecodingPolicy.alignment_head`), or
+        the mean of all heads.
 
         Args:
             sources: Token ids of each sentence, markers included.
@@ -148,10 +151,15 @@ class ModelToDecode:
     @property
     def row_bytes(self) -> int:
         """Memory of a row in slots, with the copies that are made of its keys, values and logits."""
-        numbers_per_column = 2 * int(self.architecture["decoder_layers"]) * int(self.architecture["d_model"])
+        numbers = int(self.architecture["decoder_layers"]) * int(self.architecture["d_model"])
         bytes_per_number = 2 if self.precision in ("float16", "bfloat16") else 4
         logits_bytes = 4 * int(self.architecture["target_vocab_size"])
-        return _COPIES * _COLUMNS_PER_ROW * numbers_per_column * bytes_per_number + _LOGITS_COPIES * logits_bytes
+        bytes_per_column = 2 * numbers * bytes_per_number
+        if self.architecture.get("decoder") == "ssru":
+            cache_bytes = _SOURCE_COLUMNS * bytes_per_column + 4 * numbers
+        else:
+            cache_bytes = (_SOURCE_COLUMNS + _TARGET_COLUMNS) * bytes_per_column
+        return _COPIES * cache_bytes + _LOGITS_COPIES * logits_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +201,9 @@ class _TorchBackend(Backend):
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The cross-attention weights of the last layer."""
         model = self.model
-        return attention_by_torch(model.module, sources, targets, model.vocabulary.pad_id, model.device)
+        return attention_by_torch(
+            model.module, sources, targets, model.vocabulary.pad_id, model.device, model.policy.alignment_head
+        )
 
     def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[Tensor]:
         """The logits after each token of given targets."""

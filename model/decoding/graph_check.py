@@ -129,7 +129,7 @@ def _decode(model: SlotModel, load: _Load, make_request: MakeRequest) -> list[Te
         with model.running():
             beside.append(model.encode([requests[-1].source_ids]).cross_cache)
     with model.running():
-        computed = (slots.self_cache, slots.cross_cache, slots.sums, *beside, slots.history[:, 0, _NUM_STEPS])
+        computed = (slots.target_cache, slots.cross_cache, slots.sums, *beside, slots.history[:, 0, _NUM_STEPS])
         copies = [tensor.to("cpu", copy=True) for tensor in computed]
     cohort.leave(cohort.keys)
     return copies

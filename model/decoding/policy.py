@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from model.configuration import Count, Flag, Requirement, configuration, from_mapping
+from model.configuration import Count, Flag, NonNegative, Requirement, configuration, from_mapping
 from model.decoding.options import DEFAULT_SCORING, DecodingOptions, Scoring
 from model.decoding.scoring import RULES, ScoringRule
 from model.errors import ArtifactError, ConfigError
@@ -26,6 +26,8 @@ class DecodingPolicy:
         renormalise: Whether the probability of forbidden tokens is distributed over the others.
         force_end: Whether a hypothesis that is cut gives up its last position to a closing token that costs nothing
             (``forced_eos_token_id``), under a rule that can do so (:attr:`model.decoding.scoring.RULES`).
+        alignment_head: The head of the last layer's cross-attention that was trained to align translations with their
+            sources (guided alignment, Chen et al. 2016, arXiv:1607.01628); None: the mean of all heads aligns.
     """
 
     scoring: Scoring = DEFAULT_SCORING
@@ -35,6 +37,7 @@ class DecodingPolicy:
     forbidden: Annotated[tuple[int, ...], Requirement("a list of token ids")] | None = None
     renormalise: Flag = False
     force_end: Flag = False
+    alignment_head: NonNegative | None = None
 
     def suppressed_ids(self, tokenizer_default: tuple[int, ...]) -> tuple[int, ...]:
         """Tokens that are never generated: the model's own list, or else its tokenizer's."""

@@ -1,1 +1,1 @@
-"""Import of checkpoints from Hugging Face: a folder of files in, a bundle out."""
+"""Import of checkpoints of other projects: a folder of files in, a bundle out."""

@@ -208,7 +208,7 @@ def _weight_files(folder: CheckpointFolder) -> list[Path]:
             return [folder.path / part for part in names]
     raise ArtifactError(
         f"{folder.path} contains no weights: neither {_SAFETENSORS} nor {_PICKLE} is there. "
-        "(Checkpoints of TensorFlow, Flax and Marian's own .npz are not read.)"
+        "(Checkpoints of TensorFlow and Flax are not read.)"
     )
 
 

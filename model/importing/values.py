@@ -132,7 +132,7 @@ def num_pieces_of(spm: bytes, name: str) -> int:
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(spm)
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeDecodeError) as error:  # its message may have bytes of the file
         raise ArtifactError(f"{name} is damaged: it is no SentencePiece model; download it again.") from error
     return len(processor)
 

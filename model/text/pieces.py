@@ -33,7 +33,7 @@ def load_processor(model_proto: bytes) -> sentencepiece.SentencePieceProcessor:
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_proto)
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeDecodeError) as error:  # its message may have bytes of the file
         raise ArtifactError("The tokenizer is damaged: it cannot be read as a SentencePiece model.") from error
     try:
         processor.IdToPiece(list(range(processor.GetPieceSize())))

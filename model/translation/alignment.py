@@ -23,7 +23,7 @@ class AlignmentLink:
     Args:
         source: Characters ``text[start:end]`` of the source text.
         target: Characters of the translation.
-        weight: The attention weight, 0 to 1, averaged over the heads of the last decoder layer.
+        weight: The attention weight in the last decoder layer, 0 to 1.
     """
 
     source: Span

@@ -203,6 +203,14 @@ def test_tokens_take_a_quarter_of_free_memory() -> None:
     assert finder(clock, max_rows=10, memory=0).find([translator]).max_tokens == 1024, "it continues with a small batch"
 
 
+def test_target_tokens_of_a_recurrent_decoder_take_no_memory() -> None:
+    clock = Clock()
+    translator = TimedTranslator(clock, lambda rows: 0.001)
+    translator.manifest = replace(SHAPED, architecture={**SHAPED.architecture, "decoder": "ssru"})
+    budget = finder(clock, max_rows=10, memory=80_000_000).find([translator])
+    assert budget.max_tokens == (20_000_000 - 4 * 4 * 10 * 1000) // 2048
+
+
 def test_a_size_that_exceeds_memory_is_not_tried() -> None:
     clock = Clock()
     translator = TimedTranslator(clock, lambda rows: 0.0001)

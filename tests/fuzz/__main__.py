@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {
     "documents": ("csv", "docx", "epub", "html", "json", "md", "odt", "po", "pptx", "srt", "txt", "vtt", "xliff"),
     "bundles": ("bundle-data", "bundle-script", "checkpoint"),
-    "importers": ("import-safetensors", "import-pickle"),
+    "importers": ("import-safetensors", "import-pickle", "import-marian"),
     "texts": ("markup", "protection", "translation"),
     "bodies": ("bodies",),
 }

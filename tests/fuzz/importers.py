@@ -1,10 +1,11 @@
-"""Checkpoints in the layout of Hugging Face, each an archive of the files of its folder: imported and loaded."""
+"""Checkpoints of Hugging Face and Marian, each an archive of the files of its folder: imported and loaded."""
 
 from __future__ import annotations
 
 import io
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import sentencepiece
 
 from model.artifacts.bundle import load_bundle
+from model.artifacts.manifest import Precision
 from model.errors import ModelError
+from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from tests.fuzz.mutations import mutated_archive, unzipped
 from tests.fuzz.target import Target, scratch_folder
@@ -29,7 +32,7 @@ _SIZES = {
 }
 
 
-def _import(data: bytes) -> None:
+def _import(data: bytes, precision: Precision = "float32", overrides: Overrides = Overrides()) -> None:  # noqa: B008
     """What is imported can be loaded."""
     folder = scratch_folder() / "checkpoint"
     folder.mkdir(exist_ok=True)
@@ -39,7 +42,7 @@ def _import(data: bytes) -> None:
         if name and Path(name).name == name and "\0" not in name and len(name) < 100:
             (folder / name).write_bytes(content)
     out = scratch_folder() / "imported.verso"
-    import_checkpoint(folder, out, "float32", report=lambda line: None)
+    import_checkpoint(folder, out, precision, overrides=overrides, report=lambda line: None)
     load_bundle(out)
 
 
@@ -90,7 +93,33 @@ def _seeds(pickled: bool) -> list[bytes]:
     return results
 
 
+def _marian_seeds() -> list[bytes]:
+    from tests.model.importing.marian_nmt.files import Shape, make_opus, make_student
+
+    shape = Shape(width=8, inner=8, heads=2, encoder=1, decoder=1)
+    makers: dict[str, Callable[[Path], Any]] = {
+        "student": lambda folder: make_student(folder, shape),
+        "student-npz": lambda folder: make_student(folder, shape, int8=False),
+        "opus-npz": lambda folder: make_opus(folder, replace(shape, activation="swish"), multilingual=True),
+    }
+    results = []
+    for name, make in makers.items():
+        folder = scratch_folder() / name
+        make(folder)
+        for path in folder.glob("*.spm"):
+            _without_normalisation(path)
+        results.append(_archived(folder))
+    return results
+
+
 TARGETS = [
     Target("import-safetensors", _import, partial(_seeds, False), (ModelError,), mutated_archive),
     Target("import-pickle", _import, partial(_seeds, True), (ModelError,), mutated_archive),
+    Target(
+        "import-marian",
+        partial(_import, precision="int8", overrides=Overrides((("en", "de"),))),
+        _marian_seeds,
+        (ModelError,),
+        mutated_archive,
+    ),
 ]

@@ -247,7 +247,7 @@ def test_wrong_results_of_a_graph_switch_graphs_off(
             plain()
             if graphs.are_on:
                 for step in [*model._idle, *steps]:
-                    step.tensors.self_cache.add_(1.0)
+                    step.tensors.target_cache.add_(1.0)
 
         return spoiled
 

@@ -48,6 +48,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "decoder_num_heads": 2,
         "decoder_d_ff": 51,
     },
+    "recurrent decoder": {"d_model": 72, "num_heads": 2, "decoder": "ssru", "start": "zero", "norm": "post"},
     "several blocks": {
         "d_model": 98,
         "num_heads": 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -38,7 +38,7 @@ from tests.model.slots import (
     some_searches,
     step_of,
 )
-from tests.model.tiny import VOCABULARY, Poisoned, random_sources, tiny_transformer
+from tests.model.tiny import DECODERS, VOCABULARY, Poisoned, random_sources, tiny_transformer
 from tests.model.torch_layers import randomise, small_config
 from tests.pairwise import pairwise
 
@@ -51,10 +51,11 @@ def compare(
     policy: DecodingPolicy | None = None,
     forced_ids: tuple[int, ...] = (),
     required_ids: Sequence[tuple[int, ...]] = ((),),
+    decoder: Mapping[str, Any] = DECODERS[0],
     **changes: Any,
 ) -> None:
     """Decode a dozen sentences in both ways, half of them with prefixes and some with their search."""
-    transformer = tiny_transformer()
+    transformer = tiny_transformer(**decoder)
     inputs = some_searches(
         requests(random_sources(12, seed=options.width), options, forced_ids, required_ids, prefix_ids=PREFIXES)
     )
@@ -64,18 +65,22 @@ def compare(
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
-    ("width", "scoring", "changes"),
+    ("width", "scoring", "changes", "decoder"),
     pairwise(
         (2, 4, 6),
         ("hf", "ct2", "marian", "wu"),
         ({}, {"length_penalty": 0.0}, {"length_penalty": 1.7}, {"early_stopping": True}),
+        DECODERS,
     ),
 )
-def test_beams_are_those_of_a_cohort(width: int, scoring: Any, changes: dict[str, Any]) -> None:
-    compare(replace(BEAM, beam_size=width, num_hypotheses=width, scoring=scoring, **changes))
+def test_beams_are_those_of_a_cohort(
+    width: int, scoring: Any, changes: dict[str, Any], decoder: dict[str, Any]
+) -> None:
+    compare(replace(BEAM, beam_size=width, num_hypotheses=width, scoring=scoring, **changes), decoder=decoder)
 
 
 @pytest.mark.sampled(14)
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize(
     "options",
@@ -97,8 +102,10 @@ def test_beams_are_those_of_a_cohort(width: int, scoring: Any, changes: dict[str
     ],
     ids=str,
 )
-def test_every_option_is_respected_as_in_a_cohort(options: DecodingOptions, stepping: dict[str, Any]) -> None:
-    compare(options, **stepping)
+def test_every_option_is_respected_as_in_a_cohort(
+    options: DecodingOptions, stepping: dict[str, Any], decoder: dict[str, Any]
+) -> None:
+    compare(options, decoder=decoder, **stepping)
 
 
 @pytest.mark.parametrize(
@@ -191,12 +198,14 @@ def test_as_many_tokens_as_allowed_may_be_required(options: DecodingOptions) -> 
             check_required(outcome, inputs[key].required_ids)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(("options", "seed", "stepping"), pairwise((GREEDY, BEAM), range(2), STEPPING))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("options", "seed", "stepping", "decoder"), pairwise((GREEDY, BEAM), range(2), STEPPING, DECODERS)
+)
 def test_sentences_that_join_and_leave_change_no_output(
-    options: DecodingOptions, seed: int, stepping: dict[str, Any]
+    options: DecodingOptions, seed: int, stepping: dict[str, Any], decoder: dict[str, Any]
 ) -> None:
-    transformer = tiny_transformer()
+    transformer = tiny_transformer(**decoder)
     # Seed 0: steps that record nothing and have no prefix to feed.
     inputs = requests(random_sources(40, seed=seed), options, prefix_ids=PREFIXES if seed else [()])
     inputs = some_searches(inputs) if seed else inputs
@@ -228,8 +237,11 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence(stepping: di
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_source_or_target_longer_than_the_bucket_moves_all_sentences_to_a_larger_one(width: int) -> None:
-    transformer = tiny_transformer()
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
+def test_a_source_or_target_longer_than_the_bucket_moves_all_sentences_to_a_larger_one(
+    width: int, decoder: dict[str, Any]
+) -> None:
+    transformer = tiny_transformer(**decoder)
     options = DecodingOptions(beam_size=width, max_new_tokens=15, min_new_tokens=12, return_scores=True)
     long_source = [*([4, 5, 6, 7] * 10), 2]
     group = slot_cohort(transformer, width)
@@ -333,10 +345,11 @@ def test_the_cohort_reports_its_load() -> None:
 
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
 def test_a_sentence_whose_output_is_nan_fails_alone_and_does_not_affect_its_slot(
-    width: int, stepping: dict[str, Any]
+    width: int, stepping: dict[str, Any], decoder: dict[str, Any]
 ) -> None:
-    transformer = tiny_transformer()
+    transformer = tiny_transformer(**decoder)
     options = DecodingOptions(beam_size=width, max_new_tokens=8, return_scores=True)
     inputs = requests([[5, 6, 2], [9, 6, 2], [7, 2], [9, 9, 9, 2]] * 3, options)
     expected = drive(plain_cohort(transformer, width), inputs)
@@ -359,11 +372,12 @@ def test_a_sentence_without_allowed_tokens_fails(width: int) -> None:
     assert isinstance(outcomes[0].error, DecodingError)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("width", [1, 4])
-def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision: Any) -> None:
-    scripted = script(tiny_transformer(), precision)
+def test_scripted_models_of_any_precision_decode_in_slots(width: int, precision: Any, decoder: dict[str, Any]) -> None:
+    scripted = script(tiny_transformer(**decoder), precision)
     options = GREEDY if width == 1 else BEAM
     inputs = requests(random_sources(20), options)
     outcomes = drive(slot_cohort(scripted, width), inputs)

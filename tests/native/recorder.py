@@ -17,7 +17,7 @@ from model.decoding.native.library import (
     instruction_sets,
 )
 
-_BEGIN = b"verso recording 2\n"
+_BEGIN = b"verso recording 3\n"
 _END, _MODEL, _SENTENCES, _ATTENTION, _LOGITS = range(5)
 """The kinds of records, as recording.h has them."""
 

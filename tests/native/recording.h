@@ -76,7 +76,7 @@ class Recording {
     std::ifstream file(path, std::ios::binary);
     if (!file) throw std::runtime_error(path + " cannot be read");
     bytes_.assign(std::istreambuf_iterator<char>(file), {});
-    const std::string begin = "verso recording 2\n";
+    const std::string begin = "verso recording 3\n";
     if (bytes_.compare(0, begin.size(), begin) != 0) throw std::runtime_error(path + " is no recording of this version");
     at_ = begin.size();
   }

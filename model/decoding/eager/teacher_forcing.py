@@ -22,6 +22,7 @@ def attention_by_torch(
     targets: Sequence[Sequence[int]],
     pad_id: int,
     device: torch.device,
+    head: int | None = None,
 ) -> list[Tensor]:
     """See :meth:`model.decoding.backend.Backend.attention`.
 
@@ -31,6 +32,7 @@ def attention_by_torch(
         targets: Token ids of each translation, the start token first.
         pad_id: The padding token.
         device: The device of the network.
+        head: The head whose weights are returned; None for the mean of all heads.
     """
     # Sentences of similar length share a batch, so that little of it is padding.
     order = sorted(range(len(sources)), key=lambda index: (len(sources[index]), len(targets[index])))
@@ -42,7 +44,8 @@ def attention_by_torch(
                 pad([sources[index] for index in batch], pad_id).to(device),
                 pad([targets[index] for index in batch], pad_id).to(device),
             )
-            last_layer = cross[:, -1].float().mean(dim=1).cpu()  # (B, T, S)
+            heads = cross[:, -1].float()  # (B, H, T, S)
+            last_layer = (heads.mean(dim=1) if head is None else heads[:, head]).cpu()  # (B, T, S)
         for index, rows in zip(batch, last_layer, strict=True):
             weights[index] = rows[: len(targets[index]), : len(sources[index])]
     return [weights[index] for index in range(len(sources))]

@@ -52,8 +52,9 @@ class LeaderGuard {
 // One worker's chunks of the model's memory. Slices are used with a shortlist only.
 struct WorkerChunks {
   explicit WorkerChunks(const Model& m)
-      : pages(m.pages), blocks(m.blocks), slices(m.shortlist ? m.shortlist->slices() : m.blocks) {}
-  ChunkCache pages, blocks, slices;
+      : pages(m), blocks(m.blocks), slices(m.shortlist ? m.shortlist->slices() : m.blocks) {}
+  PageCache pages;
+  ChunkCache blocks, slices;
 };
 
 class Cohort {
@@ -201,17 +202,14 @@ class Cohort {
     }
   }
 
-  void step(Sentence* const* own, int n, Workspace& scratch, ChunkCache& pages) {
+  void step(Sentence* const* own, int n, Workspace& scratch, PageCache& pages) {
     std::vector<LogitReader> readers;
     readers.reserve(kStepRows);
     std::vector<LogitState*> states;
     std::vector<std::vector<Page*> const*> rows;
     for (int i = 0; i < n; i++)
       for (Row& row : own[i]->rows) {
-        Page* page = static_cast<Page*>(pages.take());
-        page->refs = 1;
-        page->token = row.token;
-        row.pages.push_back(page);
+        row.pages.push_back(pages.take(row.token));
         readers.push_back(search_.reader(*own[i], row));
         rows.push_back(&row.pages);
       }
@@ -220,6 +218,8 @@ class Cohort {
     for (int i = 0; i < n; first += own[i++]->rows.size())
       beams.push_back({own[i]->memory.data(), (int)own[i]->source.size(), rows.data() + first, (int)own[i]->rows.size()});
     const float* x = advance(m_, beams, scratch);
+    for (const std::vector<Page*>* row : rows)
+      if (row->size() > 1) pages.give_states((*row)[row->size() - 2]);
     const Linear& first_read = m_.shortlist ? m_.shortlist->common() : m_.out;
     for (LogitReader& reader : readers) states.push_back(&reader.state());
     multiply_and_read(first_read, {x, m_.C, (int)rows.size()}, scratch.products, states.data());

@@ -62,6 +62,10 @@ class Packer {
     pack(layer.output);
     pack(layer.norm);
   }
+  void pack(Recurrence& layer) {
+    pack(layer.gate_input);
+    pack(layer.norm);
+  }
   void pack(CrossAttention& layer) {
     pack(layer.query);
     pack(layer.key_value);
@@ -112,7 +116,8 @@ void* verso_model(int32_t set, const Architecture* architecture, const Embedding
       packer.pack(layer.feed_forward);
     }
     for (DecoderLayer& layer : m->decoder) {
-      packer.pack(layer.self_attention);
+      if (architecture->recurrent) packer.pack(layer.recurrence);
+      else packer.pack(layer.self_attention);
       packer.pack(layer.cross_attention);
       packer.pack(layer.feed_forward);
     }

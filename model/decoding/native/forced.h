@@ -19,7 +19,7 @@ struct Pair {
 // The decoder's memory and pages of some pairs, while they are computed.
 class ForcedPass {
  public:
-  ForcedPass(const Model& m, const Pair* pairs, int n) : m_(m), pages_(m.pages), blocks_(m.blocks) {
+  ForcedPass(const Model& m, const Pair* pairs, int n) : m_(m), pages_(m), blocks_(m.blocks) {
     memory_.resize(n);
     rows_.resize(n);
     for (int i = 0; i < n; i++) {
@@ -29,9 +29,7 @@ class ForcedPass {
         // Row t has the pages of all tokens up to t. Rows are computed in order, so that each finds those before it.
         if (t) rows_[i].push_back(rows_[i].back());
         else rows_[i].emplace_back();
-        Page* page = static_cast<Page*>(pages_.take());
-        page->token = pair.target[t];
-        rows_[i].back().push_back(page);
+        rows_[i].back().push_back(pages_.take(pair.target[t]));
       }
       sources_.push_back({pair.source, pair.num_source, memory_[i].data()});
     }
@@ -59,7 +57,8 @@ class ForcedPass {
 
  private:
   const Model& m_;
-  ChunkCache pages_, blocks_;
+  PageCache pages_;
+  ChunkCache blocks_;
   std::vector<std::vector<MemoryBlock*>> memory_;
   std::vector<Source> sources_;
   std::vector<std::vector<std::vector<Page*>>> rows_;  // of each pair

@@ -74,11 +74,13 @@ struct ProductOutput {
   const float* residual;
 };
 
-// One position of a hypothesis: the token that was fed and, one cache line further, its keys and values, [layer][2][width].
+// One position of a hypothesis: the token that was fed and, one cache line further, its keys and values, [layer][2][width]. In a
+// recurrent decoder it has instead the states behind it, [layer][C], until those of the next position are computed.
 // Hypotheses with a common beginning share its pages.
 struct Page {
   int refs;
   int32_t token;
+  float* states;  // null: none
 };
 
 // The heads of an attention. width: of one head, a multiple of 16.
@@ -150,6 +152,10 @@ struct Kernels {
   void (*layer_norm)(const float* gain, const float* bias, const float* x, float* out, int num_rows, int C, float eps);
   // A token's vector times `scale`, plus a position's.
   void (*embed)(const float* token, const float* position, float scale, int C, float* x);
+  // One step of a recurrent unit (SSRU in model/network/recurrence.py), whose output is added to x. projected: the forget gate
+  // before the logistic function, and the projected input. before: the state before, which may be null for zeros; `state`
+  // becomes the new one.
+  void (*recur)(const float* projected, const float* before, int C, float* state, float* x);
 
   // Self-attention of a source of some length. projected: queries, keys and values, each `heads` wide, of each position.
   void (*attend_source)(const Heads& heads, const float* projected, int length, float* keys, float* context,

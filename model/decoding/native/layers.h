@@ -22,6 +22,11 @@ struct SelfAttention {
   Linear query_key_value, output;
   Norm norm;
 };
+// The product gives forget gates and projected inputs.
+struct Recurrence {
+  Linear gate_input;
+  Norm norm;
+};
 struct CrossAttention {
   Linear query, key_value, output;
   Norm norm;
@@ -35,7 +40,8 @@ struct EncoderLayer {
   FeedForward feed_forward;
 };
 struct DecoderLayer {
-  SelfAttention self_attention;
+  SelfAttention self_attention;  // one of these two is empty
+  Recurrence recurrence;
   CrossAttention cross_attention;
   FeedForward feed_forward;
 };
@@ -48,6 +54,8 @@ inline int blocks_of(int length) { return (length + kBlockPositions - 1) / kBloc
 // The architecture, as library.py passes it.
 struct Architecture {
   int32_t d_model, source_vocab_size, target_vocab_size, max_positions, activation, pre_norm;
+  int32_t recurrent;   // whether the decoder has recurrent units instead of self-attention
+  int32_t zero_start;  // whether the first token of a target has a vector of zeros
   int32_t encoder_layers, encoder_heads, encoder_d_ff, decoder_layers, decoder_heads, decoder_d_ff;
   float source_scale, target_scale, layer_norm_eps;
 };
@@ -85,7 +93,7 @@ struct Model {
   std::vector<const Linear*> linears;     // all products, in the order in which they were packed
   std::unique_ptr<Shortlist> shortlist;   // null: all sentences choose among the whole vocabulary
   double source_work = 0, step_work = 0;  // multiply-adds of one source token, and of one row's step
-  mutable ChunkPool pages, blocks;
+  mutable ChunkPool pages, states, blocks;
 
   // Width of all heads together: of queries, keys and values.
   int encoder_width() const { return encoder_heads.num_heads * encoder_heads.width; }
@@ -100,13 +108,43 @@ struct Model {
   void count() {
     constexpr int kOwnColumns = 256;  // of one sentence, roughly
     size_t layers = decoder.size();
-    pages.set_chunk_size(kCacheLine + layers * 2 * decoder_width() * number_bytes());
+    size_t page_numbers = architecture.recurrent ? 0 : layers * 2 * decoder_width();
+    pages.set_chunk_size(kCacheLine + page_numbers * number_bytes());
+    states.set_chunk_size(layers * C * sizeof(float));
     blocks.set_chunk_size(layers * block_layer() * number_bytes());
     double width = C, key_value_work = 2 * width * width;
     source_work = encoder.size() * width * (4 * width + 2 * architecture.encoder_d_ff) + layers * key_value_work;
     int columns = shortlist ? shortlist->common().num_outputs + kOwnColumns : V;
-    step_work = layers * width * (6 * width + 2 * architecture.decoder_d_ff) + width * columns;
+    double attention_widths = architecture.recurrent ? 4 : 6;
+    step_work = layers * width * (attention_widths * width + 2 * architecture.decoder_d_ff) + width * columns;
   }
+};
+
+// Pages that one thread has taken ahead of their use, and the states of a recurrent decoder.
+class PageCache {
+ public:
+  explicit PageCache(const Model& m) : recurrent_(m.architecture.recurrent), pages_(m.pages), states_(m.states) {}
+
+  // A page for the next position of a hypothesis.
+  Page* take(int32_t token) {
+    Page* page = static_cast<Page*>(pages_.take());
+    *page = {1, token, nullptr};
+    if (recurrent_) page->states = static_cast<float*>(states_.take());
+    return page;
+  }
+  void give(Page* page) noexcept {
+    give_states(page);
+    pages_.give(page);
+  }
+  // Gives back a page's states, of which those of the next position have been computed.
+  void give_states(Page* page) noexcept {
+    if (page->states) states_.give(page->states);
+    page->states = nullptr;
+  }
+
+ private:
+  bool recurrent_;
+  ChunkCache pages_, states_;
 };
 
 // Buffers that one thread needs to compute.
@@ -247,6 +285,39 @@ inline void attend_pages(const Model& m, int layer, const std::vector<Beam>& bea
                                    (size_t)layer * 2 * width, context, w.scores.data());
 }
 
+// The recurrent units of all rows: from w.projected, added to w.x. Fills the last pages' states.
+inline void recur(const Model& m, int layer, const std::vector<Beam>& beams, Workspace& w) {
+  const float* projected = w.projected.data();
+  float* x = w.x.data();
+  const size_t at = (size_t)layer * m.C;
+  for (const Beam& beam : beams)
+    for (int r = 0; r < beam.num_rows; r++, projected += 2 * m.C, x += m.C) {
+      const std::vector<Page*>& pages = *beam.rows[r];
+      const float* before = pages.size() > 1 ? pages[pages.size() - 2]->states + at : nullptr;
+      m.kernels.recur(projected, before, m.C, pages.back()->states + at, x);
+    }
+}
+
+// The first sub-layer of a decoder layer, which mixes positions of the target: from w.x to w.x.
+inline void mix_target(const Model& m, int index, const std::vector<Beam>& beams, int num_rows, Workspace& w) {
+  const DecoderLayer& layer = m.decoder[index];
+  float *x = w.x.data(), *projected = w.projected.data();
+  if (m.architecture.recurrent) {
+    const Recurrence& recurrence = layer.recurrence;
+    multiply(recurrence.gate_input, sublayer_input(m, recurrence.norm, num_rows, w), projected, 2 * m.C, NONE, nullptr,
+             w.products);
+    recur(m, index, beams, w);
+    if (!m.architecture.pre_norm) layer_norm(m, recurrence.norm, x, x, num_rows);
+    return;
+  }
+  const SelfAttention& self = layer.self_attention;
+  int width = m.decoder_width();
+  multiply(self.query_key_value, sublayer_input(m, self.norm, num_rows, w), projected, 3 * width, NONE, nullptr,
+           w.products);
+  attend_pages(m, index, beams, w);
+  add_sublayer(m, self.output, {w.context.data(), width, num_rows}, self.norm, w);
+}
+
 // Cross-attention of all rows: from w.projected to w.context. added: of each row.
 inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& beams, Workspace& w, WeightSums added) {
   size_t width = m.decoder_width(), first = 0;
@@ -275,15 +346,15 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
   float *x = w.x.data(), *projected = w.projected.data();
   int row = 0;
   for (const Beam& beam : beams)
-    for (int r = 0; r < beam.num_rows; r++, row++)
+    for (int r = 0; r < beam.num_rows; r++, row++) {
+      const size_t position = beam.rows[r]->size() - 1;
       m.kernels.embed(
           token_vector(m.tables.target_tokens, m.tables.precision, beam.rows[r]->back()->token, C, w.token.data()),
-          m.tables.target_positions + (beam.rows[r]->size() - 1) * C, a.target_scale, C, x + (size_t)row * C);
+          m.tables.target_positions + position * C, a.zero_start && position == 0 ? 0.f : a.target_scale, C,
+          x + (size_t)row * C);
+    }
   for (size_t index = 0; index < m.decoder.size(); index++) {
-    const SelfAttention& self = m.decoder[index].self_attention;
-    multiply(self.query_key_value, sublayer_input(m, self.norm, R, w), projected, 3 * width, NONE, nullptr, w.products);
-    attend_pages(m, (int)index, beams, w);
-    add_sublayer(m, self.output, {w.context.data(), width, R}, self.norm, w);
+    mix_target(m, (int)index, beams, R, w);
 
     const CrossAttention& cross = m.decoder[index].cross_attention;
     multiply(cross.query, sublayer_input(m, cross.norm, R, w), projected, width, NONE, nullptr, w.products);

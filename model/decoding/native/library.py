@@ -52,6 +52,8 @@ class Architecture(ctypes.Structure):
         ("max_positions", ctypes.c_int32),
         ("activation", ctypes.c_int32),
         ("pre_norm", ctypes.c_int32),
+        ("recurrent", ctypes.c_int32),
+        ("zero_start", ctypes.c_int32),
         ("encoder_layers", ctypes.c_int32),
         ("encoder_heads", ctypes.c_int32),
         ("encoder_d_ff", ctypes.c_int32),

@@ -76,6 +76,7 @@ class NativeModel:
         self._tables = weights.tables  # the library reads them while it decodes
         self._kept = weights.kept
         self._packed = weights.packed
+        self._num_outputs = [linear.outputs for linear in weights.linears]
         precisions = {product.precision for product in weights.packed.values()}
         self.precision: PrecisionName | None = _NAMES[precisions.pop()] if len(precisions) == 1 else None
         handle = library.verso_model(
@@ -125,18 +126,19 @@ class NativeModel:
         if name in self._kept:
             return self._kept[name]
         path, _, part = name.rpartition(".")
-        number, precision, outputs, inputs = self._packed[path]
+        number, precision, outputs, inputs, first = self._packed[path]
+        num_outputs = self._num_outputs[number]
         if part == "weight":
-            tensor = torch.empty(outputs[0], inputs[0], dtype=TYPES[precision])
+            tensor = torch.empty(num_outputs, inputs[0], dtype=TYPES[precision])
         elif part == "bias" or (part == "scales" and precision is Precision.INT8):
-            tensor = torch.empty(outputs[0])
+            tensor = torch.empty(num_outputs)
         else:
             raise KeyError(name)
         addresses = [tensor.data_ptr() if part == kind else None for kind in ("weight", "scales", "bias")]
         check(self.library.verso_unpack(self.handle, number, *addresses))
         if part == "bias" and precision is Precision.BFLOAT16:
             tensor = tensor.bfloat16()
-        tensor = unpadded(tensor, *outputs[1:])
+        tensor = unpadded(tensor[first : first + outputs[0]], *outputs[1:])
         return unpadded(tensor.t(), *inputs[1:]).t().contiguous() if part == "weight" else tensor
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
@@ -206,6 +208,8 @@ def _architecture(config: ModelConfig) -> Architecture:
         max_positions=config.max_positions,
         activation=_ACTIVATIONS[config.activation],
         pre_norm=int(config.norm == "pre"),
+        recurrent=int(config.decoder == "ssru"),
+        zero_start=int(config.start == "zero"),
         encoder_layers=config.encoder_layers,
         encoder_heads=config.num_heads,
         encoder_d_ff=config.d_ff,

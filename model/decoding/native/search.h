@@ -168,14 +168,14 @@ struct Search {
   }
 
   // Choose for one sentence, whose rows' logits were read.
-  void choose(Sentence& s, const LogitReader* readers, ChunkCache& pages) const {
+  void choose(Sentence& s, const LogitReader* readers, PageCache& pages) const {
     if (s.num_fed() < (int)s.inputs.size()) s.rows[0].token = s.inputs[s.num_fed()];
     else if (width == 1) choose_greedy(s, readers[0]);
     else choose_beam(s, readers, pages);
   }
 
   // Give back a row's pages that no other row shares.
-  static void release(std::vector<Page*>& row, ChunkCache& pages) {
+  static void release(std::vector<Page*>& row, PageCache& pages) {
     for (Page* page : row)
       if (--page->refs == 0) pages.give(page);
     row.clear();
@@ -245,7 +245,7 @@ struct Search {
     s.done = true;
   }
 
-  void choose_beam(Sentence& s, const LogitReader* readers, ChunkCache& pages) const {
+  void choose_beam(Sentence& s, const LogitReader* readers, PageCache& pages) const {
     for (size_t r = 0; r < s.rows.size(); r++)
       if (readers[r].broken()) {
         s.done = s.failed = true;
@@ -326,7 +326,7 @@ struct Search {
 
   // Make the rows of the next step: each continues a row of this one. The first one to continue a row takes its pages, the
   // others share them.
-  void continue_rows(Sentence& s, const std::vector<Candidate>& continuing, ChunkCache& pages) const {
+  void continue_rows(Sentence& s, const std::vector<Candidate>& continuing, PageCache& pages) const {
     std::vector<Row> rows(continuing.size());
     std::vector<int> heir(s.rows.size(), -1);
     for (size_t i = 0; i < continuing.size(); i++) {

@@ -28,15 +28,29 @@ class Unsupported(Exception):
 
 
 class PackedProduct(NamedTuple):
-    """A product in the library: its number in the model, its precision, and its outputs and inputs.
+    """A layer's product in the library: the number of the product, its precision, and its outputs and inputs.
 
-    Both have three numbers: with padding, without padding, and of the heads that they are divided into.
+    Both have three numbers: with padding, without padding, and of the heads that they are divided into. The outputs of
+    several layers may be one product; this layer's begin at ``first``.
     """
 
     number: int
     precision: Precision
     outputs: tuple[int, int, int | None]
     inputs: tuple[int, int, int | None]
+    first: int = 0
+
+
+class _Rows(NamedTuple):
+    """The weights of a product, in int8 with the scale of each row."""
+
+    weight: Tensor
+    scales: Tensor | None
+    bias: Tensor | None
+
+    @property
+    def precision(self) -> Precision:
+        return Precision.INT8 if self.scales is not None else _FLOATS[self.weight.dtype]
 
 
 class WeightCollection:
@@ -64,10 +78,18 @@ class WeightCollection:
         self._module = module
         self._d_model = config.d_model
         for index in range(config.encoder_layers):
-            self._add_layer(f"encoder.{index}", config.num_heads, config.d_ff, has_cross_attention=False)
+            layer = f"encoder.{index}"
+            self._add_self_attention(layer, config.num_heads)
+            self._add_feed_forward(layer, config.d_ff)
         stack = config.decoder_stack
         for index in range(config.decoder_layers):
-            self._add_layer(f"decoder.{index}", stack.num_heads, stack.d_ff, has_cross_attention=True)
+            layer = f"decoder.{index}"
+            if config.decoder == "ssru":
+                self._add_recurrence(layer)
+            else:
+                self._add_self_attention(layer, stack.num_heads)
+            self._add_cross_attention(layer, stack.num_heads)
+            self._add_feed_forward(layer, stack.d_ff)
         if config.norm == "pre":
             self._add_norm("encoder_norm")
             self._add_norm("decoder_norm")
@@ -85,16 +107,40 @@ class WeightCollection:
                 self.kept[path] = self._tensor(path, (rows, config.d_model)).detach().contiguous()
             self.tables += [self.kept[tokens].to(TYPES[self.table_precision]), self.kept[positions].float()]
 
-    def _add_layer(self, layer: str, num_heads: int, d_ff: int, has_cross_attention: bool) -> None:
+    def _add_self_attention(self, layer: str, num_heads: int) -> None:
         width = self._d_model
         self._add_linear(f"{layer}.self_attention.query_key_value", 3 * width, width, output_heads=3 * num_heads)
         self._add_linear(f"{layer}.self_attention.output", width, width, input_heads=num_heads)
         self._add_norm(f"{layer}.self_attention_norm")
-        if has_cross_attention:
-            self._add_linear(f"{layer}.cross_attention.query", width, width, output_heads=num_heads)
-            self._add_linear(f"{layer}.cross_attention.key_value", 2 * width, width, output_heads=2 * num_heads)
-            self._add_linear(f"{layer}.cross_attention.output", width, width, input_heads=num_heads)
-            self._add_norm(f"{layer}.cross_attention_norm")
+
+    def _add_recurrence(self, layer: str) -> None:
+        """Add a recurrent unit, whose forget gate and projected input are one product."""
+        width = self._d_model
+        paths = (f"{layer}.recurrent.forget", f"{layer}.recurrent.input")
+        forget, projected = (self._rows(path, width, width) for path in paths)
+        if forget.precision != projected.precision:
+            raise Unsupported(f"{paths[0]} is in {forget.precision.name}, and {paths[1]} in {projected.precision.name}")
+        zeros = torch.zeros(width)
+        rows = _Rows(
+            torch.cat([forget.weight, projected.weight]),
+            None if forget.scales is None or projected.scales is None else torch.cat([forget.scales, projected.scales]),
+            torch.cat([zeros if part.bias is None else part.bias for part in (forget, projected)]),
+        )
+        self._add_product(rows)
+        for index, path in enumerate(paths):
+            size = (width, width, None)
+            self.packed[path] = PackedProduct(len(self.linears) - 1, rows.precision, size, size, index * width)
+        self._add_norm(f"{layer}.recurrent_norm")
+
+    def _add_cross_attention(self, layer: str, num_heads: int) -> None:
+        width = self._d_model
+        self._add_linear(f"{layer}.cross_attention.query", width, width, output_heads=num_heads)
+        self._add_linear(f"{layer}.cross_attention.key_value", 2 * width, width, output_heads=2 * num_heads)
+        self._add_linear(f"{layer}.cross_attention.output", width, width, input_heads=num_heads)
+        self._add_norm(f"{layer}.cross_attention_norm")
+
+    def _add_feed_forward(self, layer: str, d_ff: int) -> None:
+        width = self._d_model
         self._add_linear(f"{layer}.feed_forward.wide", d_ff, width)
         self._add_linear(f"{layer}.feed_forward.narrow", width, d_ff)
         self._add_norm(f"{layer}.feed_forward_norm")
@@ -111,33 +157,42 @@ class WeightCollection:
             output_heads: Heads that the outputs are divided into, if any.
             input_heads: Heads that the inputs are divided into, if any.
         """
+        weight, scales, bias = self._rows(path, outputs, inputs)
+        weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
+        rows = _Rows(
+            weight,
+            None if scales is None else _padded(scales, output_heads),
+            None if bias is None else _padded(bias, output_heads),
+        )
+        self._add_product(rows)
+        padded_outputs, padded_inputs = weight.shape
+        self.packed[path] = PackedProduct(
+            len(self.linears) - 1,
+            rows.precision,
+            (padded_outputs, outputs, output_heads),
+            (padded_inputs, inputs, input_heads),
+        )
+
+    def _add_product(self, rows: _Rows) -> None:
+        pointers = (self._pointer(tensor) for tensor in rows)
+        self.linears.append(LinearSource(*pointers, *rows.weight.shape, rows.precision))
+
+    def _rows(self, path: str, outputs: int, inputs: int) -> _Rows:
+        """The weights of a linear layer of this shape."""
         part = self._part(path)
         kind = _class_name(part)
         if kind not in (nn.Linear.__name__, Int8Linear.__name__):
             raise Unsupported(f"{path} is a {kind}, and the compiled decoder knows Linear and Int8Linear")
-        scales, bias = None, None
+        bias = None
         if getattr(part, "bias", None) is not None:
-            bias = _padded(self._tensor(f"{path}.bias", (outputs,)).float(), output_heads)
+            bias = self._tensor(f"{path}.bias", (outputs,)).float()
         if kind == nn.Linear.__name__:
-            weight = self._tensor(f"{path}.weight", (outputs, inputs))
-        else:
-            unpacked: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
-            _check_shape(path, unpacked, (outputs, inputs))
-            if inputs > _MOST_INT8_INPUTS:
-                raise Unsupported(f"{path} has {inputs} inputs in int8, and the compiled decoder {_MOST_INT8_INPUTS}")
-            scales = _padded(unpacked.q_per_channel_scales().float(), output_heads)
-            weight = unpacked.int_repr()
-        weight = _padded(_padded(weight, output_heads).t(), input_heads).t()
-        precision = Precision.INT8 if scales is not None else _FLOATS[weight.dtype]
-        pointers = (self._pointer(tensor) for tensor in (weight, scales, bias))
-        self.linears.append(LinearSource(*pointers, *weight.shape, precision))
-        padded_outputs, padded_inputs = weight.shape
-        self.packed[path] = PackedProduct(
-            len(self.linears) - 1,
-            precision,
-            (padded_outputs, outputs, output_heads),
-            (padded_inputs, inputs, input_heads),
-        )
+            return _Rows(self._tensor(f"{path}.weight", (outputs, inputs)), None, bias)
+        unpacked: Tensor = torch.ops.quantized.linear_unpack(part.packed)[0]
+        _check_shape(path, unpacked, (outputs, inputs))
+        if inputs > _MOST_INT8_INPUTS:
+            raise Unsupported(f"{path} has {inputs} inputs in int8, and the compiled decoder {_MOST_INT8_INPUTS}")
+        return _Rows(unpacked.int_repr(), unpacked.q_per_channel_scales().float(), bias)
 
     def _add_norm(self, path: str) -> None:
         for name in ("weight", "bias"):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.eager.state import TorchState
+from model.decoding.eager.target_cache import is_recurrent
 from model.decoding.eager.torch_cohort import TorchCohort
 from model.decoding.policy import DecodingPolicy
 from model.decoding.slots.buckets import Bucket
@@ -53,7 +54,10 @@ class SlotStep:
 
 @contextmanager
 def at_rest(slots: SlotTensors) -> Iterator[None]:
-    """A context in which all slots are inactive: a step writes only keys and values that the next one overwrites."""
+    """A context in which all slots are inactive.
+
+    A step then writes only keys and values that the next one overwrites, and no states of recurrent layers.
+    """
     active = slots.active.clone()
     slots.active.zero_()
     yield
@@ -144,7 +148,7 @@ class SlotModel:
         if self._max_idle_bytes is None:
             self._idle_bytes = int(_IDLE_SHARE * (available_bytes(str(self.device)) + self.num_idle_bytes))
         self.drop_idle(self._idle_bytes - bucket.size * (like.nbytes // (like.size(2) * like.size(4))))
-        return SlotStep(SlotTensors.allocate(bucket, like), self._take_step, self.graphs)
+        return SlotStep(SlotTensors.allocate(bucket, like, is_recurrent(self._module)), self._take_step, self.graphs)
 
     def give_back(self, step: SlotStep) -> None:
         """Keep slots for later; the least recently used are dropped if they take too much memory."""

@@ -70,6 +70,7 @@ def take_step(model: Transformer, constants: Constants, slots: SlotTensors, full
         slots.active & (num_generated >= 0),
         num_generated + 1 == slots.setting(Setting.MAX_NEW_TOKENS),
     )
+    states = slots.target_cache.clone() if slots.has_states else None
     logits = _logits(model, slots)
     suffixes = _suffixes(slots) if full else slots.suffixes
     if slots.bucket.width == 1:
@@ -78,10 +79,15 @@ def take_step(model: Transformer, constants: Constants, slots: SlotTensors, full
         tokens, parents, ended = _beam(logits, suffixes, slots, now, constants, full)
     if full:
         _keep(slots.suffixes, _follow(suffixes, parents), slots.active)
+    if states is None:
+        slots.ancestors.copy_(_follow(slots.ancestors, parents))
+    else:
+        index = parents.unsqueeze(-1).expand_as(states)
+        followed = slots.target_cache.gather(2, index)
+        slots.target_cache.copy_(torch.where(slots.active.view(-1, 1, 1), followed, states))
     active = slots.active & ~ended
     slots.active.copy_(active)
     slots.position.add_(active)
-    slots.ancestors.copy_(_follow(slots.ancestors, parents))
     history = _follow(slots.history, parents)
     next_column = now.num_tokens.view(-1, 1, 1).expand(-1, slots.bucket.width, 1)
     given = history.gather(2, next_column)
@@ -92,6 +98,14 @@ def take_step(model: Transformer, constants: Constants, slots: SlotTensors, full
 def _logits(model: Transformer, slots: SlotTensors) -> Tensor:
     """Feed every row its newest input; float32, (N, K, V)."""
     width, target = slots.bucket.width, slots.bucket.target
+    tokens = slots.history.gather(2, slots.position.view(-1, 1, 1).expand(-1, width, 1)).squeeze(-1)
+    positions = slots.position.unsqueeze(1)
+    if slots.has_states:
+        states = slots.target_cache.flatten(1, 2)  # a view, which is written
+        unread = slots.active
+        return model.step_slots(
+            tokens, positions, states, slots.cross_cache, positions, unread, slots.may_attend_memory
+        ).float()
     rows = torch.arange(width, device=slots.position.device)
     columns = torch.arange(target, device=slots.position.device)
     position = slots.position.view(-1, 1, 1)
@@ -99,11 +113,11 @@ def _logits(model: Transformer, slots: SlotTensors) -> Tensor:
     own = slots.ancestors.unsqueeze(2) == rows.view(1, 1, -1, 1)  # (N, K, K, T): whose row wrote each column
     may_attend = (own & (columns <= position.unsqueeze(-1))).flatten(2)  # (N, K, K * T)
     return model.step_slots(
-        slots.history.gather(2, position.expand(-1, width, 1)).squeeze(-1),
-        slots.position.unsqueeze(1),
-        slots.self_cache,
+        tokens,
+        positions,
+        slots.target_cache,
         slots.cross_cache,
-        rows * target + slots.position.unsqueeze(1),
+        rows * target + positions,
         may_attend.unsqueeze(1),
         slots.may_attend_memory,
     ).float()

@@ -14,6 +14,9 @@ from model.decoding.sentence import MAX_REQUIRED_IDS, Sentence
 from model.decoding.slots.buckets import Bucket
 from model.network.padding import pad
 
+_STATE_DIMENSIONS = 4
+"""Dimensions of the states of recurrent layers; keys and values have six."""
+
 
 class Setting(IntEnum):
     """Columns of :attr:`SlotTensors.settings`: a sentence's options and rule, each as a number."""
@@ -45,7 +48,8 @@ class SlotTensors:
 
     Args:
         bucket: N, K, S and T.
-        self_cache: Keys and values of the target, (L, 2, N, H, K * T, D).
+        target_cache: Keys and values of the target, (L, 2, N, H, K * T, D); or the states of recurrent layers,
+            (L, N, K, C), float32, which the step gives to the hypotheses that continue them.
         cross_cache: Keys and values of the source, (L, 2, N, H, S, D).
         may_attend_memory: True where the source is no padding, (N, 1, 1, S).
         settings: By :class:`Setting`, then :attr:`required_ids`, (N, settings), float64, which represents all of them
@@ -67,7 +71,7 @@ class SlotTensors:
     """
 
     bucket: Bucket
-    self_cache: Tensor
+    target_cache: Tensor
     cross_cache: Tensor
     may_attend_memory: Tensor
     settings: Tensor
@@ -86,12 +90,13 @@ class SlotTensors:
     pool_history: Tensor
 
     @classmethod
-    def allocate(cls, bucket: Bucket, like: Tensor) -> SlotTensors:
+    def allocate(cls, bucket: Bucket, like: Tensor, recurrent: bool = False) -> SlotTensors:
         """Empty slots.
 
         Args:
             bucket: Their number and size.
             like: Projected memory of any sentences, (L, 2, n, H, s, D): gives layers, heads, type and device.
+            recurrent: Whether the decoder has recurrent layers.
         """
         layers, _, _, heads, _, head_width = like.shape
         slots, width, source, target = bucket.slots, bucket.width, bucket.source, bucket.target
@@ -99,9 +104,13 @@ class SlotTensors:
         def zeros(*shape: int, dtype: torch.dtype = torch.long) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=like.device)
 
+        if recurrent:
+            target_cache = zeros(layers, slots, width, heads * head_width, dtype=torch.float32)
+        else:
+            target_cache = zeros(layers, 2, slots, heads, width * target, head_width, dtype=like.dtype)
         return cls(
             bucket=bucket,
-            self_cache=zeros(layers, 2, slots, heads, width * target, head_width, dtype=like.dtype),
+            target_cache=target_cache,
             cross_cache=zeros(layers, 2, slots, heads, source, head_width, dtype=like.dtype),
             # True, so that attention in a slot that was never used is not NaN.
             may_attend_memory=~zeros(slots, 1, 1, source, dtype=torch.bool),
@@ -124,7 +133,12 @@ class SlotTensors:
     @property
     def num_bytes(self) -> int:
         """Memory of the caches; the other tensors are small."""
-        return self.self_cache.nbytes + self.cross_cache.nbytes
+        return self.target_cache.nbytes + self.cross_cache.nbytes
+
+    @property
+    def has_states(self) -> bool:
+        """Whether the decoder has recurrent layers."""
+        return self.target_cache.dim() == _STATE_DIMENSIONS
 
     def setting(self, which: Setting) -> Tensor:
         """One setting of every slot, (N,)."""
@@ -153,7 +167,7 @@ class SlotTensors:
         device = self.active.device
         indices = upload(torch.tensor(list(slots)), device)
         # Old contents are cleared even in masked columns: 0 times NaN is NaN.
-        self.self_cache.index_fill_(2, indices, 0)
+        self.target_cache.index_fill_(1 if self.has_states else 2, indices, 0)
         self.cross_cache.index_fill_(2, indices, 0)
         length = encoded.cross_cache.size(4)
         self.cross_cache[..., :length, :].index_copy_(2, indices, encoded.cross_cache)
@@ -191,12 +205,15 @@ class SlotTensors:
         width = self.bucket.width
         source = min(self.bucket.source, other.bucket.source)
         target = min(self.bucket.target, other.bucket.target)
-        own, others = (
-            tensors.self_cache.unflatten(4, (width, tensors.bucket.target))[..., :target, :]
-            for tensors in (self, other)
-        )
-        self.self_cache[:, :, :number] = 0
-        own[:, :, :number] = others.index_select(2, indices)
+        if self.has_states:
+            self.target_cache[:, :number] = other.target_cache.index_select(1, indices)
+        else:
+            own, others = (
+                tensors.target_cache.unflatten(4, (width, tensors.bucket.target))[..., :target, :]
+                for tensors in (self, other)
+            )
+            self.target_cache[:, :, :number] = 0
+            own[:, :, :number] = others.index_select(2, indices)
         self.cross_cache[:, :, :number] = 0
         self.cross_cache[:, :, :number, :, :source] = other.cross_cache[..., :source, :].index_select(2, indices)
         self.may_attend_memory[:number] = False

@@ -173,8 +173,15 @@ def _policy(
         length_penalty=length_penalty,
         beam_size=max(1, beam_size),
         forbidden=(vocabulary.unknown_id,),
+        alignment_head=_guided_head(model, description),
     )
     return policy, notes
+
+
+def _guided_head(model: Path, description: Description) -> int | None:
+    """The head that guided alignment trained: the first one. Students have it, and OPUS-MT's names say so."""
+    is_trained = description.is_student or "align" in model.name
+    return 0 if is_trained and description.guided_layer else None
 
 
 def _number(options: dict[str, Value], key: str, default: float, largest: float) -> float:

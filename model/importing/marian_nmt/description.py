@@ -27,6 +27,10 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
     "type": ("transformer",),
     "transformer-ffn-depth": ("2", ""),
     "transformer-decoder-ffn-depth": ("0", "2", ""),
+    # Post-norm. With pre-norm, Marian computes the keys of earlier positions otherwise in decoding than in training.
+    "transformer-preprocess": ("", "d"),
+    "transformer-postprocess": ("dan", "an"),
+    "transformer-postprocess-top": ("", "d"),
     "transformer-postprocess-emb": ("d", ""),
     "transformer-no-projection": ("false", ""),
     "transformer-rnn-projection": ("false", ""),
@@ -46,12 +50,6 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
     "right-left": ("false", ""),
 }
 """Supported values of options; an absent option counts as an empty one."""
-
-_NORMS = {
-    # preprocess, postprocess and postprocess-top without dropout, which acts in training only
-    ("", "an", ""): "post",
-    ("n", "a", "n"): "pre",
-}
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -117,7 +115,7 @@ def read_description(file: MarianFile) -> Description:
             encoder_layers=depths[0],
             decoder_layers=depths[1],
             activation=_ACTIVATIONS[options.choose("transformer-ffn-activation", tuple(_ACTIVATIONS))],
-            norm=options.norm(),  # type: ignore[arg-type]
+            norm="post",
             share_embeddings=shared,
             tie_output=output == target,
             max_positions=MAX_POSITIONS,
@@ -199,18 +197,6 @@ class _Options:
         if isinstance(sizes, str) or len(sizes) != 2 or not all(map(_NUMBER.fullmatch, sizes)):
             raise self.refusal("dim-vocabs", shown(sizes), "it must be two sizes: one source and one target")
         return int(sizes[0]), int(sizes[1])
-
-    def norm(self) -> str:
-        """Where the layers normalise."""
-        keys = tuple(f"transformer-{key}" for key in ("preprocess", "postprocess", "postprocess-top"))
-        steps = tuple(self.text(key).replace("d", "") for key in keys)
-        if steps not in _NORMS:
-            raise self.refusal(
-                ", ".join(keys),
-                ", ".join(shown(self.text(key)) for key in keys),
-                '"", "dan", "" (post-norm) and "n", "da", "n" (pre-norm) can be imported',
-            )
-        return _NORMS[steps]
 
     def refusal(self, key: str, value: str, supported: str) -> ArtifactError:
         """The error for a value that is not supported.

@@ -37,14 +37,12 @@ _PRODUCTS: dict[str, tuple[str, str]] = {
 }
 """Part of a layer, and the letters of the matrices that are stacked: ``self_Wq``, ``self_Wk``, ``self_Wv``."""
 
-_NORMS: dict[str, tuple[str, str]] = {
-    # after and before a sub-layer
-    "self_attention_norm": ("self_Wo_ln", "self_Wo_ln"),
-    "cross_attention_norm": ("context_Wo_ln", "context_Wo_ln"),
-    "feed_forward_norm": ("ffn_ffn_ln", "ffn_ffn_ln"),
-    "recurrent_norm": ("rnn_ffn_ln", "rnn_ln"),
+_NORMS = {
+    "self_attention_norm": "self_Wo_ln",
+    "cross_attention_norm": "context_Wo_ln",
+    "feed_forward_norm": "ffn_ffn_ln",
+    "recurrent_norm": "rnn_ffn_ln",
 }
-_TOP_NORMS = {"encoder_norm": "encoder_top_ln", "decoder_norm": "decoder_top_ln"}
 _NORM_PARTS = {"weight": "scale", "bias": "bias"}
 
 _LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.(.+)")
@@ -61,7 +59,6 @@ class MarianWeights:
     def __init__(self, file: MarianFile, description: Description) -> None:
         self._file = file
         self._description = description
-        self._suffix = "_pre" if description.config.norm == "pre" else ""
         self._used: set[str] = set()
 
     def take(self, name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
@@ -148,13 +145,9 @@ class MarianWeights:
     def _vector_names(self, path: str, part: str) -> Sequence[str]:
         if path == "output":
             return [_OUTPUT_BIAS] if self._description.config.output_bias else []
-        if path in _TOP_NORMS:
-            return [f"{_TOP_NORMS[path]}_{_NORM_PARTS[part]}"]
         stack, number, inner = self._split(path)
         if inner in _NORMS:
-            after, before = _NORMS[inner]
-            name = before if self._suffix else after
-            return [f"{stack}_l{number}_{name}_{_NORM_PARTS[part]}{self._suffix}"]
+            return [f"{stack}_l{number}_{_NORMS[inner]}_{_NORM_PARTS[part]}"]
         matrix_part, letters = _PRODUCTS[inner]
         return [f"{stack}_l{number}_{matrix_part}_b{letter}" for letter in letters]
 

@@ -46,6 +46,11 @@ export class AttentionWeights {
     return { layers, heads, rows, columns };
   }
 
+  /** Whether the model has such attention: a recurrent decoder has none of its own. @param {Kind} kind */
+  has(kind) {
+    return this.numHeads(kind) > 0;
+  }
+
   /** The number of layers that have such attention. @param {Kind} kind */
   numLayers(kind) {
     return this.#shape(kind).layers;

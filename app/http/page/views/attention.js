@@ -65,6 +65,11 @@ class Explorer {
   #problem = h("div", { role: "alert" });
   #translation = h("p", { class: "attention-translation" });
   #about = h("p", { class: "muted" });
+  #recurrent = h(
+    "p",
+    { class: "muted", hidden: true },
+    "The decoder of this model is recurrent: it has no self-attention.",
+  );
   #stretched = h("input", { type: "checkbox", onchange: () => this.#draw() });
   #kinds = KINDS.map((kind) =>
     h("input", { type: "radio", name: "kind", value: kind, onchange: () => this.#choose({ ...this.#choice, kind }) }),
@@ -127,6 +132,7 @@ class Explorer {
         ...KINDS.map((kind, index) => h("label", {}, this.#kinds[index], ABOUT[kind].title)),
       ),
       this.#about,
+      this.#recurrent,
       h("div", { class: "head-frame" }, this.#grid.element),
       h("label", { class: "check" }, this.#stretched, "Scale the colours to each map’s largest weight"),
     );
@@ -192,6 +198,11 @@ class Explorer {
     this.#result = result;
     this.#results.hidden = false;
     this.#maps.classList.toggle("long", Math.max(weights.sourceTokens.length, weights.targetTokens.length) > LONG);
+    this.#kinds.forEach((radio) => {
+      radio.disabled = !weights.has(/** @type {Kind} */ (radio.value));
+    });
+    this.#recurrent.hidden = weights.has("decoder");
+    if (!weights.has(this.#choice.kind)) this.#choice = { ...this.#choice, kind: "cross" };
     this.#stepper.show(weights);
     this.#tree.explain("Searching …");
     const count = `${weights.sourceTokens.length} source tokens, ${weights.targetTokens.length} target tokens`;

@@ -103,13 +103,16 @@ export class Stepper {
     const step = this.step;
     const count = weights.targetTokens.length;
     const cross = rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "cross" })), step);
-    const own = rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "decoder" })), step);
+    const attends = weights.has("decoder");
+    const own = attends
+      ? rowOf(weights.map(weights.nearest({ ...this.#choice, kind: "decoder" })), step)
+      : new Float32Array(count);
     paint(this.#source, cross, palette, weights.sourceTokens.length);
     paint(this.#written, own, palette, step + 1);
     const token = weights.targetTokens[step];
     fill(
       this.#about,
-      `Cross-attention and decoder self-attention of ${choiceName(this.#choice)}; choose others above.`,
+      `Cross-attention ${attends ? "and decoder self-attention " : ""}of ${choiceName(this.#choice)}; choose others above.`,
     );
     fill(this.#label, `Step ${step + 1} of ${count}`);
     fill(this.#next, "and writes ", h("b", { dir: "auto" }, token));

@@ -29,6 +29,7 @@ const Kernels VERSO_SET = {
     pack_block,
     layer_norm,
     embed,
+    recur,
     attend_source,
     {store_block<float>, attend_pages<float>, attend_memory<float>},
     {store_block<Half>, attend_pages<Half>, attend_memory<Half>},

@@ -1,4 +1,4 @@
-// Operations on whole rows: layer normalisation and embedding.
+// Operations on whole rows: layer normalisation, embedding, and the recurrent unit.
 
 #pragma once
 
@@ -41,6 +41,35 @@ void embed(const float* token, const float* position, float scale, int C, float*
   const Floats scales = broadcast16(scale);
   for (int i = 0; i < whole; i += kLanes) store16(x + i, fmadd(load16(token + i), scales, load16(position + i)));
   if (rest) store_first(x + whole, fmadd(load_first(token + whole, rest), scales, load_first(position + whole, rest)), rest);
+}
+
+// forget * before + (1 - forget) * input, where forget is the logistic function of `gate`.
+inline Vec next_state(Vec gate, Vec input, Vec before) {
+  const Vec one = broadcast(1.f);
+  const Vec forget = one / (one + exponential(broadcast(0.f) - gate));
+  return fmadd(forget, before, (one - forget) * input);
+}
+inline Floats next_state(const Floats& gate, const Floats& input, const Floats& before) {
+  return for_parts([&](int i) { return next_state(gate.part[i], input.part[i], before.part[i]); });
+}
+
+void recur(const float* projected, const float* before, int C, float* state, float* x) {
+  const int whole = C / kLanes * kLanes, rest = C - whole;
+  const Floats zero = broadcast16(0.f);
+  auto add_positive = [&](const Floats& sum, const Floats& v) {
+    return for_parts([&](int i) { return sum.part[i] + activate(v.part[i], RELU); });
+  };
+  for (int i = 0; i < whole; i += kLanes) {
+    Floats v = next_state(load16(projected + i), load16(projected + C + i), before ? load16(before + i) : zero);
+    store16(state + i, v);
+    store16(x + i, add_positive(load16(x + i), v));
+  }
+  if (rest) {
+    Floats v = next_state(load_first(projected + whole, rest), load_first(projected + C + whole, rest),
+                          before ? load_first(before + whole, rest) : zero);
+    store_first(state + whole, v, rest);
+    store_first(x + whole, add_positive(load_first(x + whole, rest), v), rest);
+  }
 }
 
 }  // namespace

@@ -38,7 +38,6 @@ class Shape:
         decoder: ``dec-depth``.
         recurrent: Whether the decoder has SSRU layers; otherwise self-attention.
         tied: The one of ``tied-embeddings-all``, ``tied-embeddings-src`` and ``tied-embeddings`` that is true, or "".
-        pre_norm: Whether layers normalise before their sub-layers.
         activation: ``transformer-ffn-activation``.
     """
 
@@ -49,7 +48,6 @@ class Shape:
     decoder: int = 2
     recurrent: bool = True
     tied: str = "tied-embeddings-all"
-    pre_norm: bool = False
     activation: str = "relu"
 
     @property
@@ -80,10 +78,10 @@ def options_of(shape: Shape, sizes: tuple[int, int], **changes: str) -> str:
         "transformer-guided-alignment-layer": "last",
         "transformer-heads": shape.heads,
         "transformer-no-projection": "false",
-        "transformer-postprocess": "da" if shape.pre_norm else "dan",
+        "transformer-postprocess": "dan",
         "transformer-postprocess-emb": "d",
-        "transformer-postprocess-top": "n" if shape.pre_norm else '""',
-        "transformer-preprocess": "n" if shape.pre_norm else '""',
+        "transformer-postprocess-top": '""',
+        "transformer-preprocess": '""',
         "transformer-tied-layers": "[]",
         "transformer-train-position-embeddings": "false",
         "type": "transformer",
@@ -97,7 +95,6 @@ def random_tensors(shape: Shape, sizes: tuple[int, int], seed: int = 1) -> Tenso
     """Random weights under Marian's names, large enough that each step of a search selects another token."""
     rng = np.random.default_rng(seed)
     tensors: Tensors = {}
-    pre = "_pre" if shape.pre_norm else ""
 
     def matrix(name: str, rows: int, columns: int) -> None:
         limit = 2 * np.sqrt(6 / (rows + columns))
@@ -106,9 +103,9 @@ def random_tensors(shape: Shape, sizes: tuple[int, int], seed: int = 1) -> Tenso
     def vector(name: str, columns: int, centre: float = 0.0) -> None:
         tensors[name] = (centre + 0.2 * rng.standard_normal((1, columns))).astype(np.float32)
 
-    def norm(prefix: str, suffix: str = pre) -> None:
-        vector(f"{prefix}_ln_scale{suffix}", shape.width, 1.0)
-        vector(f"{prefix}_ln_bias{suffix}", shape.width)
+    def norm(prefix: str) -> None:
+        vector(f"{prefix}_ln_scale", shape.width, 1.0)
+        vector(f"{prefix}_ln_bias", shape.width)
 
     def attention(prefix: str) -> None:
         for letter in "qkvo":
@@ -135,14 +132,11 @@ def random_tensors(shape: Shape, sizes: tuple[int, int], seed: int = 1) -> Tenso
             matrix(f"decoder_l{layer}_rnn_W", shape.width, shape.width)
             matrix(f"decoder_l{layer}_rnn_Wf", shape.width, shape.width)
             vector(f"decoder_l{layer}_rnn_bf", shape.width)
-            norm(f"decoder_l{layer}_rnn" if shape.pre_norm else f"decoder_l{layer}_rnn_ffn")
+            norm(f"decoder_l{layer}_rnn_ffn")
         else:
             attention(f"decoder_l{layer}_self")
         attention(f"decoder_l{layer}_context")
         feed_forward(f"decoder_l{layer}_ffn")
-    if shape.pre_norm:
-        norm("encoder_top", "")
-        norm("decoder_top", "")
     if shape.tied not in ("tied-embeddings-all", "tied-embeddings"):
         matrix("decoder_ff_logit_out_Wt", sizes[1], shape.width)
     vector("decoder_ff_logit_out_b", sizes[1])

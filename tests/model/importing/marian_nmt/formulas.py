@@ -38,7 +38,7 @@ class _Formulas:
         for layer in range(1, self._shape.encoder + 1):
             x = self._attend(f"encoder_l{layer}_self", x, None, causal=False)[0]
             x = self._feed_forward(f"encoder_l{layer}_ffn", x)
-        return self._norm("encoder_top", x, "") if self._shape.pre_norm else x
+        return x
 
     def decode(self, memory: Array, target: list[int]) -> tuple[Array, Array]:
         width = self._shape.width
@@ -54,8 +54,6 @@ class _Formulas:
                 x = self._attend(f"{prefix}_self", x, None, causal=True)[0]
             x, weights = self._attend(f"{prefix}_context", x, memory, causal=False)
             x = self._feed_forward(f"{prefix}_ffn", x)
-        if self._shape.pre_norm:
-            x = self._norm("decoder_top", x, "")
         tied = self._shape.tied in ("tied-embeddings-all", "tied-embeddings")
         output = table if tied else self._tensors["decoder_ff_logit_out_Wt"]
         return x @ output.T + self._tensors["decoder_ff_logit_out_b"][0], weights
@@ -65,17 +63,11 @@ class _Formulas:
         angles = np.outer(np.arange(number), np.exp(-np.arange(half) * np.log(10000) / (half - 1)))
         return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
-    def _norm(self, prefix: str, x: Array, suffix: str) -> Array:
+    def _norm(self, prefix: str, x: Array) -> Array:
         centred = x - x.mean(axis=1, keepdims=True)
         scaled = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-6)
-        scale, bias = (self._tensors[f"{prefix}_ln_{part}{suffix}"][0] for part in ("scale", "bias"))
+        scale, bias = (self._tensors[f"{prefix}_ln_{part}"][0] for part in ("scale", "bias"))
         return np.asarray(scale * scaled + bias)
-
-    def _before(self, prefix: str, x: Array) -> Array:
-        return self._norm(prefix, x, "_pre") if self._shape.pre_norm else x
-
-    def _after(self, prefix: str, x: Array) -> Array:
-        return x if self._shape.pre_norm else self._norm(prefix, x, "")
 
     def _product(self, prefix: str, letter: str, x: Array) -> Array:
         return np.asarray(x @ self._tensors[f"{prefix}_W{letter}"] + self._tensors[f"{prefix}_b{letter}"][0])
@@ -84,11 +76,9 @@ class _Formulas:
         return x.reshape(len(x), self._shape.heads, -1).transpose(1, 0, 2)
 
     def _attend(self, prefix: str, x: Array, memory: Array | None, *, causal: bool) -> tuple[Array, Array]:
-        inner = self._before(f"{prefix}_Wo", x)
-        context = inner if memory is None else memory
+        context = x if memory is None else memory
         query, key, value = (
-            self._heads(self._product(prefix, letter, of))
-            for letter, of in (("q", inner), ("k", context), ("v", context))
+            self._heads(self._product(prefix, letter, of)) for letter, of in (("q", x), ("k", context), ("v", context))
         )
         scores = query @ key.transpose(0, 2, 1) / np.sqrt(self._shape.width / self._shape.heads)
         if causal:
@@ -96,19 +86,18 @@ class _Formulas:
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         weights /= weights.sum(axis=2, keepdims=True)
         mixed = (weights @ value).transpose(1, 0, 2).reshape(len(x), -1)
-        return self._after(f"{prefix}_Wo", self._product(prefix, "o", mixed) + x), weights
+        return self._norm(f"{prefix}_Wo", self._product(prefix, "o", mixed) + x), weights
 
     def _recur(self, prefix: str, x: Array) -> Array:
-        inner = self._before(prefix, x)
-        gate = 1 / (1 + np.exp(-self._product(prefix, "f", inner)))
-        new = inner @ self._tensors[f"{prefix}_W"]
+        gate = 1 / (1 + np.exp(-self._product(prefix, "f", x)))
+        new = x @ self._tensors[f"{prefix}_W"]
         state, states = np.zeros(x.shape[1]), []
         for forget, candidate in zip(gate, new, strict=True):
             state = forget * state + (1 - forget) * candidate
             states.append(np.maximum(state, 0))
-        return self._after(f"{prefix}_ffn", np.array(states) + x)
+        return self._norm(f"{prefix}_ffn", np.array(states) + x)
 
     def _feed_forward(self, prefix: str, x: Array) -> Array:
-        inner = self._product(prefix, "1", self._before(f"{prefix}_ffn", x))
+        inner = self._product(prefix, "1", x)
         inner = np.maximum(inner, 0) if self._shape.activation == "relu" else inner / (1 + np.exp(-inner))
-        return self._after(f"{prefix}_ffn", self._product(prefix, "2", inner) + x)
+        return self._norm(f"{prefix}_ffn", self._product(prefix, "2", inner) + x)

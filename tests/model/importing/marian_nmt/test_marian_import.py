@@ -10,14 +10,26 @@ import pytest
 import torch
 
 from model.artifacts.bundle import Bundle, load_bundle
+from model.artifacts.data_checks import check_data
 from model.artifacts.data_form import weights_of
+from model.artifacts.format import DATA_FORMAT_VERSION
 from model.artifacts.manifest import Precision
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError
 from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
+from model.importing.marian_nmt.checkpoint import read_checkpoint
+from model.token_translator import TokenTranslator
 from model.translator import Translator
-from tests.model.importing.marian_nmt.files import SYMBOLS, Shape, make_opus, make_student, quantised
+from tests.model.importing.marian_nmt.files import (
+    SYMBOLS,
+    Shape,
+    make_opus,
+    make_student,
+    npz,
+    options_of,
+    quantised,
+)
 from tests.model.importing.marian_nmt.formulas import logits as logits_by_formula
 
 SHAPES = {
@@ -28,8 +40,6 @@ SHAPES = {
     "swish": Shape(recurrent=False, activation="swish"),
     "sources and targets share an embedding, the output is its own": Shape(tied="tied-embeddings-src"),
     "nothing is tied": Shape(recurrent=False, tied=""),
-    "pre-norm": Shape(recurrent=False, pre_norm=True),
-    "pre-norm student": Shape(pre_norm=True),
 }
 SENTENCES = ("The pharmacy is on the corner.", "Tom!", "Nobody knows why she did that, and when.")
 
@@ -148,14 +158,41 @@ def test_characters_without_a_piece_are_encoded_as_bytes(tmp_path: Path) -> None
 def test_the_unknown_token_is_never_generated(tmp_path: Path) -> None:
     tensors = make_student(tmp_path, int8=False)
     tensors["decoder_ff_logit_out_b"][0, 1] = 1e4
-    from tests.model.importing.marian_nmt.files import npz, options_of
-
     size = tensors["Wemb"].shape[0]
     (tmp_path / "model.ende.npz").write_bytes(npz(tensors, options_of(Shape(), (size, size))))
     translator = Translator(imported(tmp_path))
     answer = translator.translate_tokens([[5, 6, 0]], DecodingOptions(decoding="greedy"))[0]
     assert answer.token_ids
     assert 1 not in answer.token_ids
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_the_first_head_of_the_last_layer_aligns(tmp_path: Path, native: bool) -> None:
+    tensors = make_student(tmp_path, int8=False)
+    bundle = imported(tmp_path)
+    assert bundle.policy.alignment_head == 0
+    backend = TokenTranslator(bundle, native=native).backend
+    pairs = [(bundle.tokenizer.encode(text, "de"), bundle.tokenizer.encode_target(text)[:-1]) for text in SENTENCES]
+    weights = backend.attention([source for source, _ in pairs], [[0, *target] for _, target in pairs])
+    for (source, target), ours in zip(pairs, weights, strict=True):
+        theirs = logits_by_formula(tensors, Shape(), source, target)[1][0]
+        assert ours.numpy() == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "head"), [("opus.transformer-align.model1.npz.best.npz", 0), ("teacher.npz", None)])
+def test_a_model_that_was_not_trained_to_align_uses_all_heads(tmp_path: Path, name: str, head: int | None) -> None:
+    make_opus(tmp_path)
+    (tmp_path / "opus.transformer-align.model1.npz.best.npz").rename(tmp_path / name)
+    checkpoint = read_checkpoint(tmp_path / name, Overrides((("en", "de"),)))
+    assert checkpoint.family.policy.alignment_head == head
+
+
+def test_a_bundle_whose_alignment_head_does_not_exist_is_refused(tmp_path: Path) -> None:
+    make_student(tmp_path)
+    bundle = imported(tmp_path, "int8")
+    manifest = replace(bundle.manifest, decoding={**bundle.manifest.decoding, "alignment_head": 4})
+    with pytest.raises(ArtifactError, match="alignment_head is 4; its decoder has 4 heads"):
+        check_data(replace(manifest, format_version=DATA_FORMAT_VERSION), bundle.tokenizer)
 
 
 def test_an_answer_does_not_depend_on_its_batch(tmp_path: Path) -> None:

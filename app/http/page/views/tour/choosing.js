@@ -17,7 +17,7 @@ import { KINDS } from "./lesson.js";
  * @param {() => void} changed
  * @returns {HTMLElement}
  */
-export function headChoice(lesson, focus, { kinds = ["encoder", "decoder", "cross"], heads = true }, changed) {
+export function headChoice(lesson, focus, { kinds = lesson.kinds, heads = true }, changed) {
   focus.head = existing(lesson, focus, kinds);
   const { kind, layer, head } = focus.head;
   const size = lesson.size(kind);

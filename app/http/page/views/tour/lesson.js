@@ -53,6 +53,11 @@ export class Lesson {
     this.#aborted.abort();
   }
 
+  /** The kinds of attention that the model has: a recurrent decoder has none of its own. @returns {Kind[]} */
+  get kinds() {
+    return this.model.architecture.decoder === "ssru" ? ["encoder", "cross"] : ["encoder", "decoder", "cross"];
+  }
+
   /**
    * The layers and heads that the model has of a kind.
    *
