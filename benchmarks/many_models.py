@@ -4,10 +4,10 @@
     python -m benchmarks.many_models --models 8 --seconds 3 --folder /tmp/made     (the shortest useful run)
 
 95 models with random weights, in the shape of Firefox's smallest models, are served by one process: once with memory
-for all of them, and once for a part of them (``VERSO_MODEL_MEMORY``). With memory for all, each model is used for the
-first time while a caller sends requests to another one. Then callers send requests, each for a random model: first
-each model with the same probability, then with Zipf's law, as languages are used. Answers have 20 tokens, greedy; the
-cache of sentences is off. The bundles take 5 GB in the folder, and are kept if ``--folder`` names one.
+for all of them, and once for a part of them (``VERSO_MODEL_MEMORY``). The models that fit are used for the first time,
+one after the other, while another caller sends requests to the first one. Then callers send requests, each for a random
+model: first with Zipf's law, as languages are used, then each model with the same probability. Answers have 20 tokens,
+greedy; the cache of sentences is off. The bundles take 5 GB in the folder, and are kept if ``--folder`` names one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -48,12 +49,12 @@ class Scenario:
     Args:
         name: Its name in tables.
         memory_bytes: ``VERSO_MODEL_MEMORY``.
-        uses_each: Whether each model is first used once.
+        num_first: Models that are used once before the load, in the order of their frequency: those that fit.
     """
 
     name: str
     memory_bytes: int
-    uses_each: bool
+    num_first: int
 
 
 def call(kind: str, pair: Pair, rng: random.Random) -> Call:
@@ -61,7 +62,7 @@ def call(kind: str, pair: Pair, rng: random.Random) -> Call:
     from benchmarks.made_models import words
 
     text = " ".join(words(rng, 8))
-    fields = {"decoding": "greedy", "min_new_tokens": _TOKENS, "max_new_tokens": _TOKENS}
+    fields: dict[str, Any] = {"decoding": "greedy", "min_new_tokens": _TOKENS, "max_new_tokens": _TOKENS}
     return post(kind, text=text, source=pair[0], target=pair[1], **fields)
 
 
@@ -125,10 +126,9 @@ class Measurement:
             figures = {"ready after": f"{time.monotonic() - began:.1f} s"}
             process = psutil.Process(server.pid)
             figures["memory when ready"] = f"{process.memory_info().rss / 1e6:.0f} MB"
-            if self._scenario.uses_each:
-                figures |= self._first_uses(server.port)
-            figures |= self._spread(server.port, "uniform", [1.0] * len(self._pairs))
+            figures |= self._first_uses(server.port)
             figures |= self._spread(server.port, "Zipf", [rank**-_EXPONENT for rank in range(1, len(self._pairs) + 1)])
+            figures |= self._spread(server.port, "uniform", [1.0] * len(self._pairs))
             counted = metrics(server.port)
             rss = process.memory_info().rss
         figures["models in memory at the end"] = f"{counted['verso_models_in_memory']:.0f}"
@@ -137,15 +137,13 @@ class Measurement:
         return figures
 
     def _first_uses(self, port: int) -> dict[str, str]:
-        """Use each model for the first time, while another caller uses the first one, which is loaded."""
-        first, *others = self._pairs
+        """Use models for the first time, while another caller uses the first one, which is loaded."""
+        first, *others = self._pairs[: self._scenario.num_first]
         quiet = [call("quiet", first, self._rng) for _ in range(30)]
         alone = asyncio.run(run(Load(port, quiet, 1, _PATIENCE_S))).answers
         calls = [call("first", pair, self._rng) for pair in others]
         firsts, probed = asyncio.run(self._with_probes(port, calls, call("probe", first, self._rng)))
-        again = asyncio.run(
-            run(Load(port, [call("again", pair, self._rng) for pair in self._pairs[-5:]], 1, 60))
-        ).answers
+        again = asyncio.run(run(Load(port, [call("again", pair, self._rng) for pair in others[-5:]], 1, 60))).answers
         counted = metrics(port)
         load_s = counted["verso_model_load_seconds_sum"] / max(1.0, counted["verso_model_load_seconds_count"])
         return {
@@ -202,10 +200,10 @@ def main() -> None:
         pairs = make_bundles(path, options.models, options.decoder)
         print(f"{len(pairs)} bundles of {_file_bytes(path) / 1e6:.0f} MB", file=sys.stderr, flush=True)
         print(f"CPU time of a load: {load_cpu_s(path) * 1000:.0f} ms")
-        total = sum(_stated(path).values())
+        total = sum(_stated(path))
+        shares = [1.0] if options.share == 1 else [1.0, options.share] if options.all else [options.share]
         scenarios = [
-            Scenario("all fit", total, uses_each=True),
-            Scenario(f"a share of {options.share:g} fits", round(total * options.share), uses_each=False),
+            Scenario(f"{share:.0%} fit", round(total * share), max(2, int(len(pairs) * share))) for share in shares
         ]
         columns = []
         for scenario in scenarios:
@@ -221,21 +219,20 @@ def _file_bytes(folder: Path) -> int:
     return next(path.stat().st_size for path in folder.glob("*.verso"))
 
 
-def _stated(folder: Path) -> dict[str, int]:
+def _stated(folder: Path) -> list[int]:
     """The memory that each bundle states."""
     from model.artifacts.bundle import read_manifest
     from model.artifacts.memory import loaded_bytes
 
-    return {
-        path.name: loaded_bytes(path.stat().st_size, read_manifest(path), "cpu")
-        for path in sorted(folder.glob("*.verso"))
-    }
+    return [loaded_bytes(path.stat().st_size, read_manifest(path), "cpu") for path in folder.glob("*.verso")]
 
 
 def _options() -> argparse.Namespace:
     arguments = parser(__doc__, threads=2)
     arguments.add_argument("--models", type=positive(int), default=95, metavar="N", help="default %(default)s")
     arguments.add_argument("--share", type=positive(float), default=0.25, help="of the memory; default %(default)s")
+    help_ = "measure only the part of the models"
+    arguments.add_argument("--only-share", dest="all", action="store_false", help=help_)
     arguments.add_argument("--clients", type=positive(int), default=16, metavar="N", help="default %(default)s")
     arguments.add_argument("--seconds", type=positive(float), default=20.0, help="of each load; default %(default)s")
     arguments.add_argument("--decoder", choices=("ssru", "self_attention"), default="ssru", help="default %(default)s")

@@ -28,6 +28,7 @@ _VOCABULARIES = ({"vocab": "vocab"}, {"srcVocab": "srcvocab", "trgVocab": "trgvo
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{4})?")
 _PATH = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)*\.gz", re.ASCII)
 _ARCHITECTURE = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+_WORDS = re.compile(r"[\w.-][\w .-]{0,40}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -165,12 +166,11 @@ def _published(entry: object) -> PublishedModel | None:
         found = [_file(files.get(name), f"{stem}.{suffix}.spm") for name, stem in names.items()]
         vocabularies = tuple(file for file in found if file is not None)
         if weights is not None and len(vocabularies) == len(names):
-            status = entry.get("releaseStatus")
             return PublishedModel(
                 source,
                 target,
                 architecture,
-                status[:40] if isinstance(status, str) else "",
+                _text(entry, "releaseStatus", _WORDS) or "",
                 weights,
                 vocabularies,
                 _scores(entry.get("metrics")),
@@ -204,5 +204,7 @@ def _scores(metrics: object) -> dict[str, float]:
     values = metrics.get("flores200-plus") if isinstance(metrics, dict) else None
     if not isinstance(values, dict):
         return {}
-    numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    numbers = {
+        name: value for name, value in values.items() if isinstance(value, int | float) and _WORDS.fullmatch(name)
+    }
     return {name: float(value) for name, value in numbers.items() if abs(value) < 1000}

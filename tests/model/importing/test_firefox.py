@@ -365,11 +365,15 @@ def test_the_command_pulls_several_names_and_lists_the_registry(
     registry: FakeRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.add("en", "de", weights=bytes(17_000_000))
-    registry.add("de", "en", "base-memory", status=None)
+    entry = registry.add("de", "en", "base-memory", status="\x1b[2J")
+    entry["metrics"]["flores200-plus"] |= {"\x1b[2J": 1.0, "a list": [1], "not a number": float("nan")}
     monkeypatch.setenv("VERSO_FIREFOX_REGISTRY", registry.address)
     assert main(["pull", "--list", "firefox"]) == 0
-    listed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert listed[0][:3] == ["firefox:de-en:base-memory", "0", "MB"]
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    listed = [line.split() for line in output.splitlines()]
+    assert listed[0][:5] == ["firefox:de-en:base-memory", "0", "MB", "no", "status"]
+    assert listed[0][5:] == listed[1][4:]
     assert listed[1] == ["firefox:en-de:tiny", "17", "MB", "Release", "bleu", "38.8,", "comet22", "0.857"]
     options = ["--cache-dir", str(tmp_path), "--precision", "float32"]
     assert main(["pull", "firefox:de-en", "firefox:all-from-en", "--with-names", *options]) == 0
