@@ -1,4 +1,4 @@
-"""Models that are loaded on their first use, and stay in memory while there is room (docs/decisions/0049).
+"""Models that are loaded on their first use, and stay in memory while there is room (docs/decisions/0050).
 
 A request waits until all its models are in memory, within its deadline. One model is loaded at a time, on a thread of
 its own, for the request that has waited longest; every request whose models are in memory goes on meanwhile. To make
