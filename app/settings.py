@@ -146,10 +146,19 @@ class Settings(BaseSettings):
     """Path under which a proxy publishes the service, such as /verso."""
 
     model: str = Field(default=AUTO, min_length=1)
-    """A bundle to serve; auto: the shipped translator, built on first use; or hf:OWNER/NAME: a model of a hub."""
+    """A bundle to serve; auto: the shipped translator, built on first use; or a model of a hub: firefox:en-de or
+    hf:OWNER/NAME."""
 
     models: str | None = None
-    """Several bundles: a folder (every .pt and .verso file), or files, auto and hf:OWNER/NAME, separated by commas."""
+    """Several bundles: a folder (every .pt and .verso file), or files, auto, firefox:en-de, firefox:all and
+    hf:OWNER/NAME, separated by commas."""
+
+    firefox_registry: Annotated[str | None, AfterValidator(_http_url)] = None
+    """A mirror of the registry of Firefox's models, as the address of its folder; Mozilla's registry unless set."""
+
+    model_memory: int | None = Field(default=None, ge=1_000_000, le=1_000_000_000_000_000)
+    """Memory for models, in bytes: they are loaded on their first use, and evicted for others; unless set, all are
+    loaded at the start, and stay."""
 
     pivot: Annotated[str, AfterValidator(_pivot)] = "en"
     """Language through which pairs without a model are translated, by two models; off: such pairs are refused."""
@@ -368,7 +377,7 @@ def shown(name: str, value: Any) -> Any:
         name: The setting.
         value: Its value.
     """
-    if name != "otlp_endpoint" or not isinstance(value, str):
+    if name not in ("otlp_endpoint", "firefox_registry") or not isinstance(value, str):
         return value
     return re.sub(r"(?s)^(\w+://)?.*@", r"\1***@", value)
 

@@ -21,16 +21,23 @@ class RemoteModel:
         manifest: The metadata of its bundle.
         device: The device it is on.
         engine: The name of its engine; set by the ingress.
+        num_bytes: Memory that it takes when it is loaded, estimated.
     """
 
     manifest: Manifest
     device: str
     engine: str = ""
+    num_bytes: int = 0
 
     @property
     def name(self) -> str:
         """Its name; no two models have the same."""
         return self.manifest.name
+
+    @property
+    def in_memory(self) -> None:
+        """Not known: each replica decides for itself."""
+        return None
 
 
 @dataclass(frozen=True)

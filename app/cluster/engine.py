@@ -63,7 +63,7 @@ class EngineReplica:
 
     def describe(self) -> list[RemoteModel]:
         """The loaded models."""
-        return [RemoteModel(model.manifest, model.device) for model in self._service.models]
+        return [RemoteModel(model.manifest, model.device, num_bytes=model.num_bytes) for model in self._service.models]
 
     def render_metrics(self) -> bytes:
         """The metrics of this process."""

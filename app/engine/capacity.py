@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from app.engine.joining import Budget
 from model.decoding.options import Decoding, DecodingOptions
@@ -56,6 +56,20 @@ _MAX_TOKENS = 100_000_000
 _MIN_TOKENS = 1_024
 
 
+class DescribedModel(Protocol):
+    """A model, loaded or not."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The metadata of its bundle."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """The device it is on."""
+        ...
+
+
 @dataclass(frozen=True)
 class Speed:
     """The measured speed of a model.
@@ -80,6 +94,7 @@ class BudgetFinder:
         max_beam_size: The largest beam size of a request.
         clock: A monotonic clock, in seconds.
         memory_bytes: Returns the free memory of a device.
+        reserved_bytes: Free memory that models may take later.
     """
 
     def __init__(
@@ -89,12 +104,14 @@ class BudgetFinder:
         max_beam_size: int,
         clock: Callable[[], float] = time.perf_counter,
         memory_bytes: Callable[[str], int] = available_bytes,
+        reserved_bytes: int = 0,
     ) -> None:
         self._max_rows = max_rows
         self._max_tokens = max_tokens
         self._max_beam_size = max_beam_size
         self._clock = clock
         self._memory_bytes = memory_bytes
+        self._reserved_bytes = reserved_bytes
 
     def find(self, translators: Sequence[Translator]) -> Budget:
         """The budget for models that share the CPU or GPU, determined by the slowest of them.
@@ -135,21 +152,21 @@ class BudgetFinder:
         finally:
             translator.free_memory()
 
-    def with_model(self, budget: Budget, translator: Translator) -> Budget:
+    def with_model(self, budget: Budget, model: DescribedModel) -> Budget:
         """The budget after adding a model, which may need more memory per token. Runs no model.
 
         Args:
             budget: The budget before.
-            translator: The model to add.
+            model: The model to add.
         """
         if self._max_tokens is not None:
             return budget
-        vocabulary = int(translator.manifest.architecture["target_vocab_size"])
+        vocabulary = int(model.manifest.architecture["target_vocab_size"])
         logits_bytes = 4 * _LOGITS_COPIES * budget.max_rows * vocabulary
-        free_bytes = MEMORY_SHARE * self._memory_bytes(translator.device) - logits_bytes
+        free_bytes = MEMORY_SHARE * max(0, self._memory_bytes(model.device) - self._reserved_bytes) - logits_bytes
         # A recurrent decoder keeps keys and values of source tokens only; its states are small beside the logits.
-        sides = 1 if translator.manifest.architecture.get("decoder") == "ssru" else 2
-        tokens = int(free_bytes / (sides * bytes_per_token(translator.manifest)))
+        sides = 1 if model.manifest.architecture.get("decoder") == "ssru" else 2
+        tokens = int(free_bytes / (sides * bytes_per_token(model.manifest)))
         return replace(budget, max_tokens=min(budget.max_tokens, max(_MIN_TOKENS, tokens)))
 
 

@@ -59,8 +59,8 @@ class NotReady(ServiceError, code="not_ready", status=503, title="The service is
 
     Args:
         retry_after_s: Seconds until a retry may succeed.
-        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``no_thread`` or
-            ``no_process``.
+        reason: ``loading``, ``empty``, ``draining``, ``failed``, ``stopped``, ``unloaded``, ``model_loading``,
+            ``load_failed``, ``no_thread`` or ``no_process``.
     """
 
     def __init__(self, retry_after_s: float, reason: str) -> None:
@@ -68,6 +68,8 @@ class NotReady(ServiceError, code="not_ready", status=503, title="The service is
             "loading": "The model is still loading",
             "empty": "No model is loaded",
             "unloaded": "The model was unloaded before the request was finished",
+            "model_loading": "The model of this pair is still being loaded",
+            "load_failed": "The model of this pair could not be loaded, and the log has the reason",
             "draining": "The service is shutting down and accepts no new requests",
             "failed": "The model could not be loaded or no longer works",
             "stopped": "The service has stopped",

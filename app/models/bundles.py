@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import BundleNotFound, BundleOutside, SettingsError
-from app.models.pulling import pull_bundle
+from app.models.pulling import pull_bundles
 from app.settings import AUTO, ENV_PREFIX, Settings
-from model.artifacts.pulled import PREFIX, PulledName
+from model.artifacts.pulled import PulledName, is_pulled
 from model.process.threads import usable_threads
 
 if TYPE_CHECKING:
+    from model.artifacts.manifest import Manifest
     from model.process.devices import DeviceChoice
     from model.translator import Translator
 
@@ -24,6 +26,25 @@ SUFFIXES = (".pt", ".verso")
 """Suffixes of bundle files in a folder: TorchScript, and data only."""
 
 
+@dataclass(frozen=True)
+class StoredBundle:
+    """A bundle that can be loaded; only its manifest was read.
+
+    Args:
+        path: Its file.
+        manifest: Its metadata.
+        device: The device that it is loaded onto.
+        num_bytes: Memory that it takes when it is loaded, estimated.
+        sha256: The digest it must have, or None.
+    """
+
+    path: Path
+    manifest: Manifest
+    device: str = "cpu"
+    num_bytes: int = 0
+    sha256: str | None = None
+
+
 class BundleSource(Protocol):
     """Loads translators. Its methods take seconds; they are called on a separate thread, one at a time."""
 
@@ -31,12 +52,16 @@ class BundleSource(Protocol):
         """Load the configured translators, in the order in which they serve."""
         ...
 
-    def name_of(self, file: str) -> str:
-        """The name of the model in a bundle. Does not run the bundle's code."""
+    def describe_configured(self) -> Sequence[StoredBundle]:
+        """The bundles of the configured translators, in the order in which they serve. Does not run their code."""
         ...
 
-    def load(self, file: str, sha256: str | None) -> Translator:
-        """Load another bundle on one thread, so that the running models keep their threads."""
+    def describe(self, file: str, sha256: str | None) -> StoredBundle:
+        """Another bundle. Does not run its code."""
+        ...
+
+    def load(self, bundle: StoredBundle) -> Translator:
+        """Load a bundle on one thread, so that the running models keep their threads."""
         ...
 
 
@@ -59,12 +84,11 @@ class BundleFiles:
             ArtifactError: A bundle is missing, damaged, of another format, or has another checksum.
             DeviceError: The device is not available or cannot run a bundle's precision.
         """
-        paths = [self._path(name) for name in self.configured()]
-        self.check(paths)
+        paths = self._configured_paths()
         return [self._load(path, usable_threads(self._settings.threads), self._settings.model_sha256) for path in paths]
 
     def configured(self) -> list[str]:
-        """The names of the configured bundles: paths, ``auto`` for the shipped translator, and ``hf:`` names.
+        """The names of the configured bundles: paths, ``auto`` for the shipped translator, and models of hubs.
 
         Raises:
             SettingsError: The folder is empty, or the list names no bundle.
@@ -108,41 +132,78 @@ class BundleFiles:
                 )
             names[name] = path
 
-    def name_of(self, file: str) -> str:
-        """The name of the model in a bundle. Does not run the bundle's code.
+    def describe_configured(self) -> Sequence[StoredBundle]:
+        """The configured bundles. Reads only their manifests.
+
+        Raises:
+            SettingsError: As for :meth:`load_configured`.
+            ArtifactError: A bundle is missing, damaged or of another format.
+            DeviceError: The device is not available or cannot run a bundle's precision.
+        """
+        return [self._described(path, self._settings.model_sha256) for path in self._configured_paths()]
+
+    def describe(self, file: str, sha256: str | None) -> StoredBundle:
+        """A bundle that may be loaded while the service runs. Does not run the bundle's code.
 
         Args:
-            file: As for :meth:`load`.
+            file: Its path, relative to a folder of the configured bundles, or ``auto``, or the name of a model on a hub
+                that the settings have.
+            sha256: The digest it must have when it is loaded, or None.
 
         Raises:
             BundleNotFound: The bundle does not exist.
             BundleOutside: The bundle is outside the allowed folders.
             ArtifactError: The bundle is damaged or of another format.
+            DeviceError: The device cannot run its precision.
         """
-        from model.artifacts.bundle import read_manifest
+        return self._described(self._allowed(file), sha256)
 
-        return read_manifest(self._allowed(file)).name
-
-    def load(self, file: str, sha256: str | None) -> Translator:
-        """Load another bundle.
+    def load(self, bundle: StoredBundle) -> Translator:
+        """Load a bundle.
 
         Args:
-            file: Its path, relative to a folder of the configured bundles, or ``auto``, or an ``hf:`` name that the
-                settings have.
-            sha256: The digest it must have, or None.
+            bundle: The bundle.
 
         Raises:
-            BundleNotFound: The bundle does not exist.
-            BundleOutside: The bundle is outside the allowed folders.
             ArtifactError: The bundle is damaged, of another format, or has another checksum.
             DeviceError: The device cannot run its precision.
         """
-        return self._load(self._allowed(file), 1, sha256)
+        return self._load(bundle.path, 1, bundle.sha256)
+
+    def _described(self, path: Path, sha256: str | None) -> StoredBundle:
+        from model.artifacts.bundle import check_device, read_manifest, served_precision
+        from model.artifacts.memory import loaded_bytes
+
+        manifest, device = read_manifest(path), self._device.device
+        precision = served_precision(manifest.precision, check_device(device, manifest.precision))
+        num_bytes = loaded_bytes(path.stat().st_size, manifest, device)
+        return StoredBundle(path, replace(manifest, precision=precision), device, num_bytes, sha256)
+
+    def _configured_paths(self) -> list[Path]:
+        paths = self._paths(self.configured())
+        self.check(paths)
+        return paths
+
+    def _paths(self, names: Sequence[str]) -> list[Path]:
+        """The files of bundles, each once, in order; pulls the models of hubs."""
+        from model.artifacts.pretrained import preferred_precision
+
+        pulled = {name: PulledName.parse(name) for name in names if is_pulled(name)}
+        bundles = (
+            pull_bundles(
+                [*pulled.values()],
+                preferred_precision(self._device.device),
+                self._settings.cache_dir,
+                self._settings.firefox_registry,
+            )
+            if pulled
+            else {}
+        )
+        paths = [bundles[pulled[name]] if name in pulled else [self._path(name)] for name in names]
+        return list(dict.fromkeys(path for of_name in paths for path in of_name))
 
     def _path(self, name: str) -> Path:
-        """The file of a configured bundle; builds that of the shipped translator, and pulls models of a hub."""
-        if name.startswith(PREFIX):
-            return self._pull(PulledName.parse(name))
+        """The file of a configured bundle; builds that of the shipped translator."""
         if name != AUTO:
             return Path(name)
         if self._settings.auto_bundle is not None:
@@ -150,11 +211,6 @@ class BundleFiles:
         from model.artifacts.pretrained import build_pretrained
 
         return build_pretrained(self._device.device, self._settings.cache_dir, report=logger.info)
-
-    def _pull(self, name: PulledName) -> Path:
-        from model.artifacts.pretrained import preferred_precision
-
-        return pull_bundle(name, preferred_precision(self._device.device), self._settings.cache_dir)
 
     @functools.cached_property
     def _device(self) -> DeviceChoice:
@@ -194,8 +250,8 @@ class BundleFiles:
 
     def _allowed(self, file: str) -> Path:
         """The file that an operator names, if it is in an allowed folder after links are resolved."""
-        if file == AUTO or (_is_made(file) and file in self.configured()):
-            return self._path(file)
+        if file == AUTO or (is_pulled(file) and file in self.configured() and not PulledName.parse(file).is_group):
+            return self._paths([file])[0]
         folders = self._folders()
         is_inside = False
         for folder in folders:
@@ -269,4 +325,4 @@ def _bundles_in(folder: Path) -> list[Path]:
 
 def _is_made(name: str) -> bool:
     """Whether a name is that of a bundle that Verso makes and stores in the cache folder."""
-    return name == AUTO or name.startswith(PREFIX)
+    return name == AUTO or is_pulled(name)

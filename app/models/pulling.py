@@ -11,12 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import model
-from model.artifacts.pulled import PREFIX, PulledBundles, PulledName
+from model.artifacts.pulled import PulledBundles, PulledName
 from model.errors import ArtifactError
 from model.process.folders import cache_folder
 
@@ -31,28 +32,49 @@ _ERROR = "error: "
 _WARNING = "warning: "
 
 
-def pull_bundle(name: PulledName, precision: Precision, cache_dir: Path | None) -> Path:
-    """The bundle of a model; a model that is not in the cache is downloaded and imported.
+def pull_bundles(
+    names: Sequence[PulledName], precision: Precision, cache_dir: Path | None, firefox_registry: str | None = None
+) -> dict[PulledName, list[Path]]:
+    """The bundles of models; those that are not in the cache are downloaded and imported, by one process.
 
     Args:
-        name: The model.
-        precision: Precision of the bundle.
+        names: The models and groups of models.
+        precision: Precision of the bundles.
         cache_dir: The cache folder; that of the user by default.
+        firefox_registry: The address of a mirror of the registry of Firefox's models.
+
+    Returns:
+        The bundle of each model; of a group those of its models.
 
     Raises:
-        ArtifactError: The model cannot be pulled; the message says why and what to do.
+        ArtifactError: A model cannot be pulled; the message says why and what to do.
     """
     folder = (cache_dir or cache_folder()).absolute()
-    last = PulledBundles(name, precision, folder).last()
-    if name.pinned and last is not None:
-        return last
-    logger.info("pulling a model", extra={"fields": {"model": str(name), "precision": precision}})
-    arguments = ["pull", str(name), "--precision", precision, "--cache-dir", str(folder), "--end-with-input"]
-    return _run(name, [sys.executable, "-m", "model", *arguments])
+    paths: dict[PulledName, list[Path]] = {}
+    wanted = []
+    for name in dict.fromkeys(names):
+        last = PulledBundles(name, precision, folder).last() if name.pinned else None
+        if last is None:
+            wanted.append(name)
+        paths[name] = [] if last is None else [last]
+    if wanted:
+        logger.info("pulling models", extra={"fields": {"models": [*map(str, wanted)], "precision": precision}})
+        arguments = ["--precision", precision, "--cache-dir", str(folder), "--with-names", "--end-with-input"]
+        if firefox_registry is not None:
+            arguments += ["--firefox-registry", firefox_registry]
+        by_name = {str(name): name for name in wanted}
+        for line in _run(wanted, [sys.executable, "-m", "model", "pull", *by_name, *arguments]):
+            text, _, path = line.partition("\t")
+            if text in by_name and path:
+                paths[by_name[text]].append(Path(path))
+    return paths
 
 
-def _run(name: PulledName, command: Sequence[str]) -> Path:
+def _run(names: Sequence[PulledName], command: Sequence[str]) -> list[str]:
+    """Run the process; returns its lines."""
     reason, message = None, ""
+    fields = {"models": [*map(str, names)]}
+    lines: list[str] = []
     with subprocess.Popen(
         command,
         cwd=_PACKAGES,  # so that "-m" uses this package
@@ -65,6 +87,9 @@ def _run(name: PulledName, command: Sequence[str]) -> Path:
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
+        # The paths of many models may fill the pipe while messages are read.
+        reader = threading.Thread(target=lambda: lines.extend(process.stdout or ()), name="verso-pull", daemon=True)
+        reader.start()
         for line in process.stderr:
             if not line.strip():
                 continue
@@ -72,15 +97,16 @@ def _run(name: PulledName, command: Sequence[str]) -> Path:
             if message.startswith(_ERROR):
                 reason = message.removeprefix(_ERROR)
             elif message.startswith(_WARNING):
-                logger.warning(message.removeprefix(_WARNING), extra={"fields": {"model": str(name)}})
+                logger.warning(message.removeprefix(_WARNING), extra={"fields": fields})
             else:
-                logger.info(message, extra={"fields": {"model": str(name)}})
-        path = process.stdout.read().strip()
+                logger.info(message, extra={"fields": fields})
+        reader.join()
         code = process.wait()
-    if code == 0 and path:
-        return Path(path)
+    named = " ".join(map(str, names))
+    if code == 0 and lines:
+        return [line.rstrip("\n") for line in lines]
     if reason is None:
         killed = code == -getattr(signal, "SIGKILL", 9)
         why = "it was killed, most likely for lack of memory" if killed else f"exit code {code}, {message!r}"
-        reason = f"the import failed ({why}); try 'verso pull {name}'."
-    raise ArtifactError(f"{PREFIX}{name}: {reason}")
+        reason = f"the import failed ({why}); try 'verso pull {named}'."
+    raise ArtifactError(f"{', '.join(name.setting for name in names)}: {reason}")

@@ -13,6 +13,7 @@ from model.errors import UnsupportedPair
 from model.languages import LanguagePairs, closest, merge, standard_code
 
 if TYPE_CHECKING:
+    from app.models.bundles import StoredBundle
     from model.artifacts.manifest import Manifest
     from model.translator import Translator
 
@@ -45,26 +46,51 @@ class ServedModel(Protocol):
         """The name of the engine it is in: only models of one engine translate a text in two legs."""
         ...
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory that it takes when it is loaded, estimated."""
+        ...
+
+    @property
+    def in_memory(self) -> bool | None:
+        """Whether it is loaded; None if that is not known here."""
+        ...
+
 
 ModelT = TypeVar("ModelT", bound=ServedModel)
 
 
 @dataclass(eq=False)
 class LoadedModel:
-    """A model that serves requests.
+    """A model of this process, which serves requests.
 
     Args:
-        translator: The model.
+        loaded: The model; None while it is not in memory (:mod:`app.models.residency`).
         requests: The requests that use it.
+        bundle: The bundle that it is loaded from on its first use; None for a model that stays in memory.
+        digest: The digest of its bundle; None before its first use.
     """
 
-    translator: Translator
+    loaded: Translator | None
     requests: RunningRequests = field(default_factory=RunningRequests)
+    bundle: StoredBundle | None = None
+    digest: str | None = None
+
+    def __post_init__(self) -> None:
+        """Note the digest of a model that is in memory."""
+        if self.loaded is not None:
+            self.digest = self.loaded.sha256
+
+    @property
+    def translator(self) -> Translator:
+        """The model, which is in memory: it stays, or is in use."""
+        assert self.loaded is not None
+        return self.loaded
 
     @property
     def manifest(self) -> Manifest:
         """The metadata of its bundle."""
-        return self.translator.manifest
+        return self.translator.manifest if self.bundle is None else self.bundle.manifest
 
     @property
     def name(self) -> str:
@@ -74,7 +100,17 @@ class LoadedModel:
     @property
     def device(self) -> str:
         """The device it is on."""
-        return self.translator.device
+        return self.translator.device if self.bundle is None else self.bundle.device
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that it takes when it is loaded, estimated."""
+        return self.translator.bundle.num_bytes if self.bundle is None else self.bundle.num_bytes
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is loaded."""
+        return self.loaded is not None
 
     @property
     def engine(self) -> str:

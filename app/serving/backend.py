@@ -198,7 +198,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
             await self._wait_for_models()
         with self._admitted() as models_in_use:
             async with self._deadline(request.within_s) as timeout:
-                choices = await self._choose(request, models_in_use)
+                choices = await self._choose(request, timeout, models_in_use)
                 default_model = self._registry.names[0]
                 results, times = await self._translate_chosen(request, choices, timeout, deliver)
         return TranslateResult.of(results, default_model, times, total_ms=(self._clock() - start_time) * 1000)
@@ -224,7 +224,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
         (text,) = request.texts
         with self._admitted() as models_in_use:
             async with self._deadline(request.within_s) as timeout:
-                (choice,) = await self._choose(request, models_in_use)
+                (choice,) = await self._choose(request, timeout, models_in_use)
                 if isinstance(choice, Exception):
                     raise choice
                 if isinstance(choice, Unchanged):
@@ -256,9 +256,9 @@ class TranslationBackend(ABC, Generic[ModelT]):
         """Compute the attention of a request with the model chosen for it."""
 
     async def _choose(
-        self, request: TranslationRequest, models_in_use: contextlib.ExitStack
+        self, request: TranslationRequest, timeout: asyncio.Timeout, models_in_use: contextlib.ExitStack
     ) -> list[ModelChoice[ModelT] | Unchanged | Exception]:
-        """Choose the model of each text; the models stay in use until ``models_in_use`` is closed."""
+        """Choose the model of each text; the models stay in memory until ``models_in_use`` is closed."""
         return await self._chooser.choose(request.texts, request.source, request.target, request.options)
 
     @abstractmethod

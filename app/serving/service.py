@@ -88,11 +88,18 @@ class TranslationService(TranslationBackend[LoadedModel]):
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
         self._registry = Registry(settings.pivot_language)
         widths = [width for width in WARM_UP_WIDTHS if width <= settings.max_beam_size]
-        budgets = BudgetFinder(settings.max_batch_rows, settings.max_batch_tokens, settings.max_beam_size)
-        self._store = ModelStore(bundles, self._registry, self._bridge, budgets, widths, self._models_changed)
+        budgets = BudgetFinder(
+            settings.max_batch_rows,
+            settings.max_batch_tokens,
+            settings.max_beam_size,
+            reserved_bytes=settings.model_memory or 0,
+        )
+        self._store = ModelStore(
+            bundles, self._registry, self._bridge, budgets, widths, self._models_changed, metrics, settings.model_memory
+        )
         # A separate thread: lingua loads for up to a second, and other requests need the threads of the pool.
         self._detection_pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
-        metrics.watch_gpus(lambda: [model.translator for model in self._registry])
+        metrics.watch_gpus(lambda: self._translators)
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._detect_off_loop)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._housekeeping: list[asyncio.Task[None]] = []  # end with the service
@@ -166,6 +173,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
             self._change_state("stopped")
         for task in self._housekeeping:
             task.cancel()
+        self._store.close()
         self._loaded.set()  # loading cannot be interrupted; its thread ends with the process
         await asyncio.get_running_loop().run_in_executor(None, self._engine.stop, _STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -196,8 +204,12 @@ class TranslationService(TranslationBackend[LoadedModel]):
         while True:
             await asyncio.sleep(_TIDY_S)
             with _errors_logged():
-                translators = [model.translator for model in self._registry]
-                await self._on_pool(functools.partial(_free, translators))
+                await self._on_pool(functools.partial(_free, self._translators))
+
+    @property
+    def _translators(self) -> list[Translator]:
+        """The models that are in memory."""
+        return [model.loaded for model in self._registry if model.loaded is not None]
 
     async def _watch(self) -> None:
         """Check the engine's thread, once the models are loaded: measuring them may take long."""
@@ -237,6 +249,8 @@ class TranslationService(TranslationBackend[LoadedModel]):
 
     def _models_changed(self) -> None:
         self._metrics.models_changed(len(self._registry))
+        in_memory = [model.num_bytes for model in self._registry if model.in_memory]
+        self._metrics.memory_changed(len(in_memory), sum(in_memory))
         if self._state in ("ready", "empty"):
             self._change_state("ready" if len(self._registry) else "empty")
 
@@ -269,12 +283,14 @@ class TranslationService(TranslationBackend[LoadedModel]):
         return AttentionResult(attention, choice.model.name, choice.detected)
 
     async def _choose(
-        self, request: TranslationRequest, models_in_use: contextlib.ExitStack
+        self, request: TranslationRequest, timeout: asyncio.Timeout, models_in_use: contextlib.ExitStack
     ) -> list[ModelChoice[LoadedModel] | Unchanged | Exception]:
-        choices = await super()._choose(request, models_in_use)
+        choices = await super()._choose(request, timeout, models_in_use)
         self._require("ready")  # the state may have changed during detection
-        for model in {leg.model for choice in choices if isinstance(choice, ModelChoice) for leg in choice.legs}:
+        models = {leg.model for choice in choices if isinstance(choice, ModelChoice) for leg in choice.legs}
+        for model in models:
             models_in_use.enter_context(model.requests.entered())
+        await self._store.use(models, timeout, models_in_use)
         return choices
 
     @contextlib.contextmanager

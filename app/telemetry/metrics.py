@@ -52,7 +52,18 @@ class Metrics:
             "verso_refusals", "Requests refused or failed, by the code of their problem.", ["reason"]
         )
         self._ready = gauge("verso_ready", "1 while requests are accepted.")
-        self._models = gauge("verso_models", "Models that are loaded.")
+        self._models = gauge("verso_models", "Models that are served.")
+        self._models_in_memory = gauge("verso_models_in_memory", "Models that are in memory.")
+        self._model_bytes = gauge("verso_model_bytes", "Estimated memory of the models in memory, in bytes.")
+        self._model_loads = counter(
+            "verso_model_loads", "Models that were loaded on a use, with VERSO_MODEL_MEMORY, by outcome.", ["outcome"]
+        )
+        for outcome in ("loaded", "failed"):
+            self._model_loads.labels(outcome)
+        self._model_load_seconds = histogram(
+            "verso_model_load_seconds", "Seconds to load a model on a use, after the wait for room.", buckets=_SECONDS
+        )
+        self._model_evictions = counter("verso_model_evictions", "Models that were evicted to make room for another.")
         self._queue = gauge("verso_queue_sentences", "Sentences in the queue.")
         self._queue_of_priority = gauge(
             "verso_queue_priority_sentences", "Sentences in the queue, by the priority of their caller.", ["priority"]
@@ -119,8 +130,26 @@ class Metrics:
         self._ready.set(1 if ready else 0)
 
     def models_changed(self, num_models: int) -> None:
-        """The number of loaded models changed."""
+        """The number of served models changed."""
         self._models.set(num_models)
+
+    def memory_changed(self, num_models: int, num_bytes: int) -> None:
+        """The models in memory changed."""
+        self._models_in_memory.set(num_models)
+        self._model_bytes.set(num_bytes)
+
+    def model_loaded(self, duration_s: float) -> None:
+        """A model was loaded on a use."""
+        self._model_loads.labels("loaded").inc()
+        self._model_load_seconds.observe(duration_s)
+
+    def model_load_failed(self) -> None:
+        """A model could not be loaded on a use."""
+        self._model_loads.labels("failed").inc()
+
+    def model_evicted(self) -> None:
+        """A model was evicted."""
+        self._model_evictions.inc()
 
     def load_changed(self, num_waiting: Mapping[str, int], num_running: int) -> None:
         """The numbers of queued sentences, by priority, and of decoding sentences changed."""

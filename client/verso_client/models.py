@@ -64,6 +64,8 @@ class Model:
         licence: Licence of its weights.
         attribution: Sources to name.
         card: Its training data and quality.
+        memory_bytes: Memory that it takes when it is loaded, estimated.
+        in_memory: Whether it is loaded; otherwise its next request loads it. None if the service does not know.
     """
 
     name: str
@@ -79,3 +81,5 @@ class Model:
     licence: str
     attribution: tuple[str, ...]
     card: dict[str, Any]
+    memory_bytes: int = 0
+    in_memory: bool | None = None

@@ -32,6 +32,7 @@ from model.artifacts.data_form import (
 )
 from model.artifacts.loaded_network import LoadedNetwork
 from model.artifacts.manifest import Manifest, Precision
+from model.artifacts.memory import loaded_bytes
 from model.artifacts.script import compile_model
 from model.artifacts.scripted import as_transformer, int8_layers
 from model.decoding.native.packed import NativeModel
@@ -58,6 +59,7 @@ class Bundle:
         device: Where its weights are.
         sha256: Digest of the file.
         shortlist: Its vocabulary shortlist, where it has one.
+        num_bytes: Memory that it takes, estimated from its file.
     """
 
     network: LoadedNetwork
@@ -66,6 +68,7 @@ class Bundle:
     device: torch.device
     sha256: str
     shortlist: Shortlist | None = None
+    num_bytes: int = 0
 
     @property
     def module(self) -> Transformer:
@@ -172,7 +175,9 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
         content = archive.read(WEIGHTS) if is_data_form(archive) else None
     files = extra_files(path)
     tokenizer = restore_tokenizer(manifest.tokenizer, files)
-    max_bytes = max(MIN_SHORTLIST_BYTES, path.stat().st_size)
+    file_bytes = path.stat().st_size
+    num_bytes = loaded_bytes(file_bytes, manifest, device)
+    max_bytes = max(MIN_SHORTLIST_BYTES, file_bytes)
     shortlist = _read_shortlist(manifest, tokenizer, files.get(SHORTLIST), max_bytes)
     try:
         if content is None:
@@ -198,7 +203,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
             raise DeviceError(
                 f"{path} is an int8 bundle of an earlier release, for x86 processors only; export it again."
             )
-    return Bundle(LoadedNetwork(model), tokenizer, manifest, torch_device, digest, shortlist)
+    return Bundle(LoadedNetwork(model), tokenizer, manifest, torch_device, digest, shortlist, num_bytes)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from app.errors import BundleNotFound
+from app.models.bundles import StoredBundle
 from app.serving.detection import Detection, LanguageDetector
 from model.artifacts.bundle import Bundle
 from model.artifacts.loaded_network import LoadedNetwork
@@ -243,6 +245,10 @@ BUDGET: dict[str, Any] = {"max_batch_rows": 256, "max_batch_tokens": 16_384}
 """Settings that skip the probe, which would wait for the gate of a fake."""
 
 
+NUM_BYTES = 10_000_000
+"""The memory that the bundle of a fake states."""
+
+
 class FakeBundles:
     """Bundles that need no file.
 
@@ -263,15 +269,25 @@ class FakeBundles:
     def load_configured(self) -> list[FakeTranslator]:
         return [_made(item) for item in self.configured]
 
-    def name_of(self, file: str) -> str:
+    def describe_configured(self) -> list[StoredBundle]:
+        return [StoredBundle(Path(file), _manifest(file, item), num_bytes=NUM_BYTES) for file, item in self._listed()]
+
+    def describe(self, file: str, sha256: str | None) -> StoredBundle:
         if file not in self.files:
             raise BundleNotFound(file, list(self.files))
-        item = self.files[file]
-        return item.manifest.name if isinstance(item, FakeTranslator) else file.removesuffix(".pt")
+        return StoredBundle(Path(file), _manifest(file, self.files[file]), num_bytes=NUM_BYTES, sha256=sha256)
 
-    def load(self, file: str, sha256: str | None) -> FakeTranslator:
-        self.loads.append((file, sha256))
-        return _made(self.files[file])
+    def load(self, bundle: StoredBundle) -> FakeTranslator:
+        file = str(bundle.path)
+        self.loads.append((file, bundle.sha256))
+        return _made({**dict(self._listed()), **self.files}[file])
+
+    def _listed(self) -> list[tuple[str, FakeTranslator | Callable[[], FakeTranslator]]]:
+        return [(f"configured-{number}.pt", item) for number, item in enumerate(self.configured)]
+
+
+def _manifest(file: str, item: FakeTranslator | Callable[[], FakeTranslator]) -> Manifest:
+    return item.manifest if isinstance(item, FakeTranslator) else manifest_of(file.removesuffix(".pt"), "fr-en")
 
 
 def _made(item: FakeTranslator | Callable[[], FakeTranslator]) -> FakeTranslator:

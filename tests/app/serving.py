@@ -104,6 +104,8 @@ class RoteResult:
 class RoteModel:
     manifest: Manifest = MANIFEST
     device: str = "cpu"
+    num_bytes: int = 1_000_000
+    in_memory: bool = True
 
     @property
     def name(self) -> str:

@@ -28,6 +28,8 @@ def write(path: Path, name: str, shortlist: bool = False, precision: Precision =
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("bundle/extra/manifest.json", manifest.to_json())
+        if path.suffix == ".verso":
+            archive.writestr("bundle/weights.safetensors", b"")
     return path
 
 
@@ -82,14 +84,12 @@ def test_every_bundle_of_a_folder_is_loaded_in_alphabetical_order(tmp_path: Path
 
 def test_a_folder_may_hold_both_forms(tmp_path: Path, loaded: list[dict[str, Any]]) -> None:
     scripted, data = write(tmp_path / "b.pt", "b"), write(tmp_path / "a.verso", "a")
-    with zipfile.ZipFile(data, "a") as archive:
-        archive.writestr("bundle/weights.safetensors", b"")
     bundles = files(models=tmp_path)
     bundles.load_configured()
     assert paths(loaded) == [data, scripted]
-    assert bundles.name_of("a.verso") == "a"
+    assert bundles.describe("a.verso", None).manifest.name == "a"
     with pytest.raises(BundleNotFound) as raised:
-        bundles.name_of("c.verso")
+        bundles.describe("c.verso", None)
     assert raised.value.args[0].count("a.verso") == 1
 
 
@@ -149,8 +149,8 @@ def test_a_bundle_loaded_later_uses_one_thread_and_may_be_pinned(tmp_path: Path,
     write(tmp_path / "a.pt", "a")
     later = write(tmp_path / "deep" / "later.pt", "later")
     source = files(models=tmp_path, threads=8)
-    assert source.name_of("deep/later.pt") == "later"
-    source.load("deep/later.pt", "cd" * 32)
+    assert source.describe("deep/later.pt", None).manifest.name == "later"
+    source.load(source.describe("deep/later.pt", "cd" * 32))
     assert loaded == [
         {
             "path": later.resolve(),
@@ -168,16 +168,16 @@ def test_a_bundle_loaded_later_uses_one_thread_and_may_be_pinned(tmp_path: Path,
 def test_bundles_may_be_loaded_from_the_folders_of_those_listed(tmp_path: Path) -> None:
     first, second = write(tmp_path / "one" / "a.pt", "a"), write(tmp_path / "two" / "b.pt", "b")
     write(tmp_path / "two" / "c.pt", "c")
-    assert files(models=f"{first},{second}").name_of("c.pt") == "c"
-    assert files(model=second).name_of("c.pt") == "c"
+    assert files(models=f"{first},{second}").describe("c.pt", None).manifest.name == "c"
+    assert files(model=second).describe("c.pt", None).manifest.name == "c"
     with pytest.raises(BundleNotFound, match=r"no bundle 'c\.pt'; available: a\.pt"):
-        files(model=first).name_of("c.pt")
+        files(model=first).describe("c.pt", None)
 
 
 def test_the_shipped_translator_may_always_be_loaded(tmp_path: Path) -> None:
     shipped = write(tmp_path / "shipped.pt", "verso-en-de")
     own = write(tmp_path / "own" / "a.pt", "a")
-    assert files(models=own, auto_bundle=shipped).name_of("auto") == "verso-en-de"
+    assert files(models=own, auto_bundle=shipped).describe("auto", None).manifest.name == "verso-en-de"
 
 
 @pytest.mark.parametrize("file", ["../outside.pt", "/etc/passwd", "{outside}", "link.pt", "sub/../../outside.pt"])
@@ -187,21 +187,21 @@ def test_a_bundle_outside_the_folder_is_refused_whether_or_not_it_exists(tmp_pat
     (tmp_path / "in" / "link.pt").symlink_to(outside)
     source = files(models=tmp_path / "in")
     with pytest.raises(BundleOutside):
-        source.name_of(file.format(outside=outside))
+        source.describe(file.format(outside=outside), None)
     with pytest.raises(BundleOutside):
-        source.load(file.format(outside=outside), None)
+        source.load(source.describe(file.format(outside=outside), None))
 
 
 def test_nothing_may_be_loaded_if_no_folder_is_configured(tmp_path: Path) -> None:
     with pytest.raises(BundleOutside, match="VERSO_MODELS"):
-        files().name_of("a.pt")
+        files().describe("a.pt", None)
 
 
 @pytest.mark.parametrize("file", ["b.pt", "deep/a.pt", ".", "x" * 900, "a.pt/b.pt"])
 def test_a_missing_bundle_is_refused_with_the_existing_ones(tmp_path: Path, file: str) -> None:
     write(tmp_path / "a.pt", "a")
     with pytest.raises(BundleNotFound, match=r"available: a\.pt") as refused:
-        files(models=tmp_path).name_of(file)
+        files(models=tmp_path).describe(file, None)
     assert len(str(refused.value)) < 400
 
 
@@ -210,13 +210,13 @@ def test_circular_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "one.pt").symlink_to(tmp_path / "two.pt")
     (tmp_path / "two.pt").symlink_to(tmp_path / "one.pt")
     with pytest.raises(BundleNotFound):
-        files(models=f"{tmp_path / 'a.pt'},").name_of("one.pt")
+        files(models=f"{tmp_path / 'a.pt'},").describe("one.pt", None)
 
 
 def test_a_file_that_is_not_a_bundle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(ArtifactError, match="no bundle"):
-        files(models=tmp_path).name_of("a.pt")
+        files(models=tmp_path).describe("a.pt", None)
 
 
 def test_shortlists_are_used_if_enabled_and_in_the_bundle(

@@ -20,9 +20,10 @@ import torch
 
 from app.commands.main import main
 from app.main import create_app
+from app.models.bundles import StoredBundle
 from app.serving.service import TranslationService
 from app.settings import Settings
-from model.artifacts.bundle import load_bundle
+from model.artifacts.bundle import load_bundle, read_manifest
 from model.decoding.backend import SlotBackend
 from model.translator import Translator
 from tests.app.fakes import BUDGET
@@ -41,14 +42,18 @@ class ToyBundles:
         self._path = path
 
     def load_configured(self) -> list[Translator]:
-        return [self.load("toy", None)]
+        return [self.load(bundle) for bundle in self.describe_configured()]
 
-    def name_of(self, file: str) -> str:
-        return file
+    def describe_configured(self) -> list[StoredBundle]:
+        return [self.describe("toy", None)]
 
-    def load(self, file: str, sha256: str | None) -> Translator:
+    def describe(self, file: str, sha256: str | None) -> StoredBundle:
+        return StoredBundle(self._path, replace(read_manifest(self._path), name=file), "cuda")
+
+    def load(self, stored: StoredBundle) -> Translator:
         bundle = load_bundle(self._path, "cuda")
-        return Translator(replace(bundle, manifest=replace(bundle.manifest, name=file), sha256=file))
+        name = stored.manifest.name
+        return Translator(replace(bundle, manifest=replace(bundle.manifest, name=name), sha256=name))
 
 
 @pytest.fixture

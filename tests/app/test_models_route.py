@@ -16,6 +16,7 @@ async def test_a_loaded_model_is_listed_with_pairs_limits_licence_and_card() -> 
     ModelsResponse.model_validate_json(response.content)
     (model,) = response.json()["models"]
     assert (model["name"], model["precision"], model["device"]) == ("rote", "float32", "cpu")
+    assert (model["memory_bytes"], model["in_memory"]) == (1_000_000, True)
     assert model["pairs"] == [["en", "de"], ["de", "en"]]
     assert model["languages"] == ["en", "de", "fr"]
     assert (model["decoding"]["scoring"], model["decoding"]["length_penalty"]) == ("marian", 1.0)

@@ -34,6 +34,12 @@ def test_the_first_view_is_that_of_translations_and_every_link_of_the_navigation
     shown(page, VIEWS[-2])
 
 
+def test_the_footer_of_the_shipped_model_names_the_line_that_serves_better_ones(page: Page) -> None:
+    open_view(page)
+    expect(page.locator("footer")).to_contain_text("verso-en-de: 6+2 layers")
+    expect(page.locator("footer code")).to_have_text("VERSO_MODELS=firefox:en-de,firefox:de-en make serve")
+
+
 def test_the_api_page_is_one_link_away(page: Page) -> None:
     open_view(page)
     page.get_by_role("link", name="API", exact=True).click()

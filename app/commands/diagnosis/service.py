@@ -18,7 +18,7 @@ from app.errors import ServiceError, SettingsError
 from app.models.bundles import BundleFiles
 from app.settings import AUTO, ENV_PREFIX, Settings, load_settings, shown
 from app.storage import check_data_folder
-from model.artifacts.pulled import PREFIX, PulledBundles, PulledName
+from model.artifacts.pulled import PulledBundles, PulledName, is_pulled
 from model.errors import DeviceError, ModelError
 
 _HIDDEN = "(hidden)"
@@ -116,7 +116,8 @@ def check_cache(settings: Settings) -> Check:
         folder = settings.cache_dir or cache_folder()
     except RuntimeError as error:  # a user without a home folder
         return Check("cache", "warning", str(error), _OTHER_FOLDER)
-    bundles = sorted([*folder.glob("*.pt"), *folder.glob("hub/*/*.pt")]) if folder.is_dir() else []
+    patterns = ("*.pt", "hub/*/*.pt", "firefox/*/*.verso")
+    bundles = sorted(path for pattern in patterns for path in folder.glob(pattern)) if folder.is_dir() else []
     there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     writable = there.is_dir() and os.access(there, os.W_OK)
     names = [path.relative_to(folder).as_posix() for path in bundles]
@@ -181,7 +182,7 @@ def check_bundles(settings: Settings, cache_is_writable: bool) -> tuple[list[Con
     """
     files = BundleFiles(settings)
     try:
-        bundles = [_configured(settings, name) for name in files.configured()]
+        bundles = [bundle for name in files.configured() for bundle in _configured(settings, name)]
         if all(bundle.built for bundle in bundles):
             files.check([bundle.path for bundle in bundles])
     except DeviceError as error:
@@ -205,8 +206,8 @@ def check_bundles(settings: Settings, cache_is_writable: bool) -> tuple[list[Con
     return bundles, Check("model", "ok", "\n".join(lines), details=details)
 
 
-def _configured(settings: Settings, name: str) -> ConfiguredBundle:
-    """What is known of one bundle.
+def _configured(settings: Settings, name: str) -> list[ConfiguredBundle]:
+    """What is known of one bundle, or of those of a group of models.
 
     Raises:
         ModelError: It is missing, damaged, foreign, or cannot run on the device.
@@ -216,7 +217,7 @@ def _configured(settings: Settings, name: str) -> ConfiguredBundle:
     from model.process.devices import choose_device
 
     device = choose_device(settings.device).device
-    if name.startswith(PREFIX):
+    if is_pulled(name):
         return _pulled(settings, PulledName.parse(name), device)
     if name != AUTO:
         path = Path(name)
@@ -227,20 +228,22 @@ def _configured(settings: Settings, name: str) -> ConfiguredBundle:
         if not path.is_file():
             precision = preferred_precision(device)
             check_device(device, precision)
-            return ConfiguredBundle(PRETRAINED.stem, path, False, precision, None, "the translator that ships")
-    return _there(path, device)
+            return [ConfiguredBundle(PRETRAINED.stem, path, False, precision, None, "the translator that ships")]
+    return [_there(path, device)]
 
 
-def _pulled(settings: Settings, name: PulledName, device: str) -> ConfiguredBundle:
-    """What is known of a model of a hub; the hub is not asked."""
+def _pulled(settings: Settings, name: PulledName, device: str) -> list[ConfiguredBundle]:
+    """What is known of the models of a hub that a name means; the hub is not asked."""
     from model.artifacts.pretrained import preferred_precision
 
     precision = preferred_precision(device)
     bundles = PulledBundles(name, precision, settings.cache_dir)
-    last = bundles.last()
-    if last is not None:
-        return _there(last, device)
-    return ConfiguredBundle(str(name), bundles.folder, False, precision, None, "a model of a hub, still to be pulled")
+    members = [PulledBundles(member, precision, settings.cache_dir) for member in bundles.group()]
+    there = [path for of_model in members or [bundles] if (path := of_model.last()) is not None]
+    if there:
+        return [_there(path, device) for path in there]
+    what = "models of a hub" if name.is_group else "a model of a hub"
+    return [ConfiguredBundle(str(name), bundles.folder, False, precision, None, f"{what}, still to be pulled")]
 
 
 def _there(path: Path, device: str) -> ConfiguredBundle:
@@ -275,8 +278,14 @@ def check_loading(settings: Settings) -> Check:
     from app.serving.service import WARM_UP_WIDTHS
 
     began = time.monotonic()
+    files = BundleFiles(settings)
     try:
-        translators = BundleFiles(settings).load_configured()
+        if settings.model_memory is not None:  # they do not fit into memory together
+            loaded = [files.load(bundle).manifest.name for bundle in files.describe_configured()]
+            seconds = time.monotonic() - began
+            text = f"{len(loaded)} models, each loaded alone in {seconds / len(loaded):.1f} s on average"
+            return Check("loading", "ok", text, details={"seconds": seconds})
+        translators = files.load_configured()
     except (ServiceError, ModelError) as error:
         return Check("loading", "problem", str(error), "Restore the bundle from a copy, or export it again.")
     names = ", ".join(translator.manifest.name for translator in translators)

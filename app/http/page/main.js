@@ -76,8 +76,15 @@ function showViews(page) {
   return show();
 }
 
+/** Models that the footer describes; of more it says how many there are. */
+const DESCRIBED_MODELS = 4;
+
+/** The name of the shipped translator, and the line that serves better models of its languages. */
+const SHIPPED = "verso-en-de";
+const BETTER_MODELS = "VERSO_MODELS=firefox:en-de,firefox:de-en make serve";
+
 function showFooter(/** @type {Languages} */ languages) {
-  const about = languages.models.map((model) => {
+  const about = languages.models.slice(0, DESCRIBED_MODELS).map((model) => {
     const { encoder_layers: encoder, decoder_layers: decoder, num_heads: heads, d_model: width } = model.architecture;
     return h(
       "span",
@@ -86,6 +93,11 @@ function showFooter(/** @type {Languages} */ languages) {
       model.licence ? `, ${model.licence}` : "",
     );
   });
+  const others = languages.models.length - about.length;
+  if (others > 0) about.push(h("span", {}, `and ${others} more models`));
+  if (languages.models.some((model) => model.name === SHIPPED)) {
+    about.push(h("span", {}, "Better models, in one line: ", h("code", {}, BETTER_MODELS)));
+  }
   fill(element("footer"), ...about);
 }
 

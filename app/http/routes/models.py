@@ -56,6 +56,8 @@ def model_body(model: ServedModel, settings: Settings) -> ModelBody:
         languages=list(manifest.languages),
         precision=manifest.precision,
         device=model.device,
+        memory_bytes=model.num_bytes,
+        in_memory=model.in_memory,
         format_version=manifest.format_version,
         architecture=manifest.architecture,
         limits=LimitsBody(

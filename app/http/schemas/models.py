@@ -70,6 +70,12 @@ class ModelBody(AnswerBody):
     device: str
     """The device it runs on: cpu or cuda."""
 
+    memory_bytes: int
+    """Memory that it takes when it is loaded, estimated, in bytes."""
+
+    in_memory: bool | None
+    """Whether it is loaded; otherwise its next request loads it. Null on Ray Serve, where each replica decides."""
+
     format_version: int
     """Version of the bundle's format."""
 
@@ -144,6 +150,8 @@ LOADED_MODEL = ModelBody(
     languages=[],
     precision="int8",
     device="cpu",
+    memory_bytes=26_500_000,
+    in_memory=True,
     format_version=2,
     architecture={"d_model": 256, "num_heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 2},
     limits=LimitsBody(
