@@ -261,7 +261,7 @@ async def test_unloading_waits_for_running_requests_and_refuses_new_ones() -> No
         await eventually(going.stepping.is_set)
         unloading = asyncio.create_task(service.unload_model("french"))
         await eventually(lambda: len(service.models) == 1)
-        with pytest.raises(UnsupportedPair, match="name one of: en-de, de-en"):
+        with pytest.raises(UnsupportedPair, match="The pairs are en-de, de-en"):
             await ask(service, "late", source="fr", target="en")
         with pytest.raises(UnknownModel, match="loaded models: fake"):
             await service.unload_model("french")

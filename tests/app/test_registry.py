@@ -57,7 +57,7 @@ def test_both_languages_may_be_omitted_if_there_is_one_pair_even_in_two_models()
 
 def test_an_unknown_pair_is_refused_with_the_served_pairs() -> None:
     result = registry(model("a", "en-de"), model("b", languages=("fr", "es", "it")))
-    with pytest.raises(UnsupportedPair, match=r"name one of: en-de, any of fr, es, it to any other of them"):
+    with pytest.raises(UnsupportedPair, match=r"The pairs are en-de, any of fr, es, it to any other of them"):
         result.find("en", "fr")
     with pytest.raises(UnsupportedPair):
         result.find(None, None)
