@@ -32,7 +32,7 @@ from benchmarks.tables import markdown
 from model.artifacts.bundle import load_bundle
 from model.decoding.backend import ModelToDecode, choose_backend
 from model.decoding.batch import decode_in_order
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Decoding, DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest
 from model.importing.importer import import_checkpoint
 from model.importing.marian_nmt.binary import BinaryFile
@@ -159,7 +159,7 @@ def answers(
         network, bundle.tokenizer, bundle.policy, manifest.architecture, manifest.precision, 512, bundle.device
     )
     backend = choose_backend(model, native=native)
-    decoding = "greedy" if beam == 1 else "beam"
+    decoding: Decoding = "greedy" if beam == 1 else "beam"
     requests = [
         DecodingRequest(0, ids, DecodingOptions(decoding=decoding, beam_size=beam, max_new_tokens=2 * len(ids)), ())
         for ids in sources
