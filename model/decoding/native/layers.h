@@ -66,7 +66,8 @@ struct EmbeddingTables {
   const float* source_positions;
   const void* target_tokens;
   const float* target_positions;
-  Precision precision;  // of the tokens' vectors: float32 or bfloat16
+  Precision precision;        // of the tokens' vectors
+  const float* token_scales;  // of the tokens' vectors in int8: one for each token
 };
 
 // The heads of a stack. Their projections are packed so that each is a multiple of 16 wide: packed.py fills up with zeros.
@@ -181,10 +182,15 @@ inline void layer_norm(const Model& m, const Norm& norm, const float* x, float* 
   m.kernels.layer_norm(norm.gain.data(), norm.bias.data(), x, out, num_rows, m.C, m.architecture.layer_norm_eps);
 }
 
-// A token's vector. widened: room for it, if the table is in bfloat16.
-inline const float* token_vector(const void* table, Precision precision, int32_t token, int C, float* widened) {
+// A token's vector. widened: room for it, if the table is not in float32.
+inline const float* token_vector(const EmbeddingTables& tables, const void* table, int32_t token, int C, float* widened) {
   const size_t at = (size_t)token * C;
-  if (precision == FLOAT32) return static_cast<const float*>(table) + at;
+  if (tables.precision == FLOAT32) return static_cast<const float*>(table) + at;
+  if (tables.precision == INT8) {
+    const int8_t* levels = static_cast<const int8_t*>(table) + at;
+    for (int i = 0; i < C; i++) widened[i] = levels[i] * tables.token_scales[token];
+    return widened;
+  }
   const Bfloat16* vector = static_cast<const Bfloat16*>(table) + at;
   for (int i = 0; i < C; i++) {
     uint32_t bits = (uint32_t)vector[i].bits << 16;
@@ -250,7 +256,7 @@ inline void encode(const Model& m, const Source* sources, int num_sources, Works
   for (int s = 0, row = 0; s < num_sources; s++)
     for (int p = 0; p < sources[s].length; p++, row++)
       m.kernels.embed(
-          token_vector(m.tables.source_tokens, m.tables.precision, sources[s].ids[p], C, w.token.data()),
+          token_vector(m.tables, m.tables.source_tokens, sources[s].ids[p], C, w.token.data()),
           m.tables.source_positions + (size_t)p * C, a.source_scale, C, x + (size_t)row * C);
   for (const EncoderLayer& layer : m.encoder) {
     const SelfAttention& attention = layer.self_attention;
@@ -350,7 +356,7 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
     for (int r = 0; r < beam.num_rows; r++, row++) {
       const size_t position = beam.rows[r]->size() - 1;
       m.kernels.embed(
-          token_vector(m.tables.target_tokens, m.tables.precision, beam.rows[r]->back()->token, C, w.token.data()),
+          token_vector(m.tables, m.tables.target_tokens, beam.rows[r]->back()->token, C, w.token.data()),
           m.tables.target_positions + position * C, a.zero_start && position == 0 ? 0.f : a.target_scale, C,
           x + (size_t)row * C);
     }

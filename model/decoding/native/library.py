@@ -76,6 +76,7 @@ class EmbeddingTables(ctypes.Structure):
         ("target_tokens", ctypes.c_void_p),
         ("target_positions", ctypes.c_void_p),
         ("precision", ctypes.c_int32),
+        ("token_scales", ctypes.c_void_p),
     )
 
 

@@ -75,7 +75,8 @@ class NativeModel:
         self.instruction_set = choose_instruction_set(library, isa)
         self.vocab_size = config.target_vocab_size
         weights = WeightCollection(module, config)
-        self._tables = weights.tables  # the library reads them while it decodes
+        # The library reads these while it decodes.
+        self._tables, self._table_scales = weights.tables, weights.table_scales
         self._kept = weights.kept
         self._packed = weights.packed
         self._num_outputs = [linear.outputs for linear in weights.linears]
@@ -84,7 +85,13 @@ class NativeModel:
         handle = library.verso_model(
             self.instruction_set.number,
             ctypes.byref(_architecture(config, alignment_head)),
-            ctypes.byref(EmbeddingTables(*(table.data_ptr() for table in weights.tables), weights.table_precision)),
+            ctypes.byref(
+                EmbeddingTables(
+                    *(table.data_ptr() for table in weights.tables),
+                    weights.table_precision,
+                    None if weights.table_scales is None else weights.table_scales.data_ptr(),
+                )
+            ),
             (LinearSource * len(weights.linears))(*weights.linears),
             (ctypes.c_void_p * len(weights.norms))(*weights.norms),
         )
@@ -128,6 +135,8 @@ class NativeModel:
         if name in self._kept:
             return self._kept[name]
         path, _, part = name.rpartition(".")
+        if path.endswith("embedding.tokens") and self._table_scales is not None:
+            return self._tables[0].float() * self._table_scales.unsqueeze(1)
         number, precision, outputs, inputs, first = self._packed[path]
         num_outputs = self._num_outputs[number]
         if part == "weight":

@@ -57,7 +57,7 @@ class FuzzedModel {
     };
     EmbeddingTables tables{tokens(a.source_vocab_size), floats((size_t)a.max_positions * C, 1),
                            tokens(a.target_vocab_size), floats((size_t)a.max_positions * C, 1),
-                           narrow ? BFLOAT16 : FLOAT32};
+                           narrow ? BFLOAT16 : FLOAT32, nullptr};
     for (int i = 0; i < a.encoder_layers; i++) {
       attention(in, 3, padded_width(a.encoder_heads));
       feed_forward(in, a.encoder_d_ff);

@@ -15,11 +15,14 @@ from model.artifacts.data_checks import check_data
 from model.artifacts.data_form import build_model, weights_as_bytes, weights_of
 from model.artifacts.format import DATA_FORMAT_VERSION
 from model.artifacts.manifest import Precision
+from model.decoding.native.packed import make_native_model
+from model.decoding.native.weights import WeightCollection
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError
 from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from model.importing.marian_nmt.checkpoint import read_checkpoint
+from model.network.config import ModelConfig
 from model.token_translator import TokenTranslator
 from model.translator import Translator
 from tests.model.importing.marian_nmt.files import (
@@ -207,6 +210,28 @@ def test_a_bundle_whose_alignment_head_does_not_exist_is_refused(tmp_path: Path)
     manifest = replace(bundle.manifest, decoding={**bundle.manifest.decoding, "alignment_head": 4})
     with pytest.raises(ArtifactError, match="alignment_head is 4; its decoder has 4 heads"):
         check_data(replace(manifest, format_version=DATA_FORMAT_VERSION), bundle.tokenizer)
+
+
+def test_the_compiled_decoder_gives_back_every_weight(tmp_path: Path) -> None:
+    make_student(tmp_path)
+    bundle = imported(tmp_path, "int8")
+    packed = make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture))
+    for name, weight in weights_of(bundle.module).items():
+        assert torch.equal(packed.weight(name), weight), name
+
+
+def test_an_embedding_in_int8_gives_the_logits_of_the_one_in_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_student(tmp_path)
+    bundle = imported(tmp_path, "int8")
+    config = ModelConfig.from_dict(bundle.manifest.architecture)
+    logits = []
+    for _ in range(2):
+        packed = make_native_model(bundle.module, config)
+        logits.append(packed.logits(bundle.tokenizer.encode(SENTENCES[0], "de"), [0, 7, 300, 5]))
+        monkeypatch.setattr(WeightCollection, "_tables_are_output", lambda *_: False)
+    assert torch.equal(*logits)
 
 
 def test_an_answer_does_not_depend_on_its_batch(tmp_path: Path) -> None:
