@@ -11,9 +11,9 @@ over the rounds. ``--cpu-time`` counts the processor time of one thread, on a ma
     rows at once      rows of a step of 25 ms, the bound of the service (app/engine/capacity.py), at the best rate
     bytes of a row    what a hypothesis keeps of its target: keys and values, or states
 
-``training``: the smaller of two runs of ``configs/student.yaml`` that differ in ``decoder`` only, with the same text,
-updates and seed: loss and BLEU on the held-out text, and target tokens per second of the updates. It takes some minutes
-of processor time.
+``training``: first the processor time of an update of ``configs/student.yaml`` with each decoder. Then two runs of a
+smaller model, which differ in ``decoder`` only, with the same text, updates and seed: loss and BLEU on the held-out
+text. They take some minutes of processor time.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ from model.network.config import Decoder, ModelConfig
 from model.network.padding import NO_PAD_ID
 from model.network.transformer import Transformer
 from model.process.allocator import keep_freed_memory
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import PAD_ID, Tokenizer
+from model.training.batches import Batch
 from model.training.loop import train
 from model.training.settings import TrainingSettings
+from model.training.update import Updater
 
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 
@@ -73,6 +75,11 @@ MAX_STEP_S = 0.025
 
 PAGE_BYTES = 64
 """What every position takes besides, for its token (model/decoding/native/kernels.h)."""
+
+UPDATE_TOKENS = 28
+"""Tokens of each sentence of a measured update."""
+
+TRAINING_COLUMNS = ("train_loss", "dev_loss", "bleu_en-de", "minutes")
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -202,7 +209,7 @@ def speed_table(figures: dict[str, Any]) -> str:
 
 
 def small_run(decoder: Decoder, num_updates: int) -> TrainingSettings:
-    """The settings of ``configs/student.yaml``, smaller."""
+    """The settings of ``configs/student.yaml`` for a smaller model."""
     settings = TrainingSettings.load(ROOT / "configs" / "student.yaml")
     shape = {"d_model": 96, "num_heads": 4, "d_ff": 256, "encoder_layers": 2, "decoder_layers": 1, "decoder": decoder}
     return replace(
@@ -218,6 +225,32 @@ def small_run(decoder: Decoder, num_updates: int) -> TrainingSettings:
         dev_sentences=50,
         average=1,
     )
+
+
+def update_seconds(num_rounds: int) -> dict[str, float]:
+    """Processor time of an update of ``configs/student.yaml`` with each decoder, in turns: the median of the rounds."""
+    settings = TrainingSettings.load(ROOT / "configs" / "student.yaml")
+    rows = settings.batch_tokens // UPDATE_TOKENS
+    shape = (rows, UPDATE_TOKENS)
+    batch = Batch(torch.randint(4, settings.vocab_size, shape), torch.randint(4, settings.vocab_size, shape))
+    updaters = {
+        decoder: Updater(
+            Transformer(
+                replace(settings, model={**settings.model, "decoder": decoder}).model_config(settings.vocab_size),
+                PAD_ID,
+            ).train(),
+            settings,
+        )
+        for decoder in DECODERS
+    }
+    seconds: dict[str, list[float]] = {decoder: [] for decoder in DECODERS}
+    for turn in range(1 + num_rounds):
+        for decoder, updater in updaters.items():
+            began = time.process_time()
+            updater.update([batch], 1e-4)
+            if turn:
+                seconds[decoder].append(time.process_time() - began)
+    return {decoder: rounded(statistics.median(values)) for decoder, values in seconds.items()}
 
 
 def measure_training(num_updates: int, num_threads: int) -> dict[str, Any]:
@@ -236,10 +269,11 @@ def measure_training(num_updates: int, num_threads: int) -> dict[str, Any]:
 def training_table(figures: dict[str, Any]) -> str:
     """The last evaluation of each run."""
     last = {decoder: curve[-1] for decoder, curve in figures["curves"].items()}
-    columns = [name for name in next(iter(last.values())) if name not in ("epochs",)]
-    return markdown(
-        ["decoder", *columns], [[decoder, *(row[name] for name in columns)] for decoder, row in last.items()]
-    )
+    rows = [
+        [decoder, *(f"{float(row[column]):.2f}" for column in TRAINING_COLUMNS), f"{float(row['tokens_per_s']):,.0f}"]
+        for decoder, row in last.items()
+    ]
+    return markdown(["decoder", *TRAINING_COLUMNS, "tokens_per_s"], rows)
 
 
 def main() -> int:
@@ -269,6 +303,8 @@ def main() -> int:
                 figures[f"{precision}, beam {beam_size}"] = speed
                 print(f"\n{precision}, beam {beam_size}\n\n{speed_table(speed)}\n", flush=True)
     else:
+        figures["update_cpu_s"] = update_seconds(1 if quick else arguments.rounds)
+        print(f"processor time of an update: {figures['update_cpu_s']}", flush=True)
         figures |= measure_training(2 if quick else arguments.updates, arguments.threads)
         print(f"\n{figures['updates']} updates\n\n{training_table(figures)}\n")
     write_json(figures, arguments.out / f"decoders-{arguments.part}.json")

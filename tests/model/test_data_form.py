@@ -27,6 +27,7 @@ from model.artifacts.archive import add_calibration, add_shortlist
 from model.artifacts.bundle import Bundle, is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.convert import convert_bundle
+from model.artifacts.data_checks import check_data
 from model.artifacts.data_form import WEIGHTS
 from model.artifacts.export import export_bundle
 from model.artifacts.manifest import Precision
@@ -34,6 +35,7 @@ from model.commands.table import COMMANDS
 from model.decoding.native.library import find_library
 from model.decoding.shortlist import Limits, Shortlist
 from model.errors import ArtifactError, ConfigError, ModelError
+from model.network.padding import NO_PAD_ID
 from model.network.quantised import int8_is_supported
 from model.process.files import file_digest
 from model.translation.options import TranslationOptions
@@ -446,3 +448,15 @@ def test_the_command_prints_the_path(data: Path, tmp_path: Path, capsys: pytest.
     output = capsys.readouterr()
     assert output.out == f"{out}\n"
     assert file_digest(out) in output.err
+
+
+def test_a_vocabulary_may_have_no_padding_token(
+    bundles: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = load_bundle(bundles["float32"][1])
+    monkeypatch.setattr(bundle.tokenizer, "pad_id", NO_PAD_ID)
+    check_data(bundle.manifest, bundle.tokenizer)
+    for wrong in (-2, 10**6):
+        monkeypatch.setattr(bundle.tokenizer, "pad_id", wrong)
+        with pytest.raises(ArtifactError, match="special tokens"):
+            check_data(bundle.manifest, bundle.tokenizer)

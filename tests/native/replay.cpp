@@ -55,7 +55,7 @@ class ReplayedModel {
     const auto& tables = recorded_.tables;
     auto floats = [](const std::vector<char>& table) { return reinterpret_cast<const float*>(table.data()); };
     EmbeddingTables addresses{tables[0].data(), floats(tables[1]), tables[2].data(), floats(tables[3]),
-                              recorded_.table_precision};
+                              recorded_.table_precision, nullptr};
     handle_.reset(verso_model(set, &recorded_.architecture, &addresses, linears_.data(), norms_.data()));
     if (!handle_) throw std::runtime_error("there is no memory for a model");
     if (!recorded_.offsets.empty())

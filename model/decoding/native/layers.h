@@ -56,6 +56,7 @@ struct Architecture {
   int32_t d_model, source_vocab_size, target_vocab_size, max_positions, activation, pre_norm;
   int32_t recurrent;   // whether the decoder has recurrent units instead of self-attention
   int32_t zero_start;  // whether the first token of a target has a vector of zeros
+  int32_t alignment_head;  // the head of the last layer that aligns; below 0: the mean of all heads
   int32_t encoder_layers, encoder_heads, encoder_d_ff, decoder_layers, decoder_heads, decoder_d_ff;
   float source_scale, target_scale, layer_norm_eps;
 };
@@ -65,7 +66,8 @@ struct EmbeddingTables {
   const float* source_positions;
   const void* target_tokens;
   const float* target_positions;
-  Precision precision;  // of the tokens' vectors: float32 or bfloat16
+  Precision precision;        // of the tokens' vectors
+  const float* token_scales;  // of the tokens' vectors in int8: one for each token
 };
 
 // The heads of a stack. Their projections are packed so that each is a multiple of 16 wide: packed.py fills up with zeros.
@@ -180,10 +182,15 @@ inline void layer_norm(const Model& m, const Norm& norm, const float* x, float* 
   m.kernels.layer_norm(norm.gain.data(), norm.bias.data(), x, out, num_rows, m.C, m.architecture.layer_norm_eps);
 }
 
-// A token's vector. widened: room for it, if the table is in bfloat16.
-inline const float* token_vector(const void* table, Precision precision, int32_t token, int C, float* widened) {
+// A token's vector. widened: room for it, if the table is not in float32.
+inline const float* token_vector(const EmbeddingTables& tables, const void* table, int32_t token, int C, float* widened) {
   const size_t at = (size_t)token * C;
-  if (precision == FLOAT32) return static_cast<const float*>(table) + at;
+  if (tables.precision == FLOAT32) return static_cast<const float*>(table) + at;
+  if (tables.precision == INT8) {
+    const int8_t* levels = static_cast<const int8_t*>(table) + at;
+    for (int i = 0; i < C; i++) widened[i] = levels[i] * tables.token_scales[token];
+    return widened;
+  }
   const Bfloat16* vector = static_cast<const Bfloat16*>(table) + at;
   for (int i = 0; i < C; i++) {
     uint32_t bits = (uint32_t)vector[i].bits << 16;
@@ -249,7 +256,7 @@ inline void encode(const Model& m, const Source* sources, int num_sources, Works
   for (int s = 0, row = 0; s < num_sources; s++)
     for (int p = 0; p < sources[s].length; p++, row++)
       m.kernels.embed(
-          token_vector(m.tables.source_tokens, m.tables.precision, sources[s].ids[p], C, w.token.data()),
+          token_vector(m.tables, m.tables.source_tokens, sources[s].ids[p], C, w.token.data()),
           m.tables.source_positions + (size_t)p * C, a.source_scale, C, x + (size_t)row * C);
   for (const EncoderLayer& layer : m.encoder) {
     const SelfAttention& attention = layer.self_attention;
@@ -322,7 +329,7 @@ inline void mix_target(const Model& m, int index, const std::vector<Beam>& beams
 inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& beams, Workspace& w, WeightSums added) {
   size_t width = m.decoder_width(), first = 0;
   for (const Beam& beam : beams) {
-    WeightSums sums{added.rows ? added.rows + first : nullptr, added.factor};
+    WeightSums sums{added.rows ? added.rows + first : nullptr, added.factor, added.head};
     m.for_numbers().attend_memory(m.decoder_heads, w.projected.data() + first * width, beam.num_rows, beam.memory,
                                   beam.length, layer * m.block_layer(), w.context.data() + first * width,
                                   w.attention(beam.num_rows), sums);
@@ -331,7 +338,7 @@ inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& be
 }
 
 // One decoding step: fills the rows' last pages and returns their last hidden states, [rows][C]. weights: for each row, where
-// the cross-attention weights of the last layer are added, as the mean of its heads; null: nowhere.
+// the cross-attention weights of the last layer are added, those of its alignment head or the mean; null: nowhere.
 inline const float* advance(const Model& m, const std::vector<Beam>& beams, Workspace& w,
                             float* const* weights = nullptr) {
   const Architecture& a = m.architecture;
@@ -349,7 +356,7 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
     for (int r = 0; r < beam.num_rows; r++, row++) {
       const size_t position = beam.rows[r]->size() - 1;
       m.kernels.embed(
-          token_vector(m.tables.target_tokens, m.tables.precision, beam.rows[r]->back()->token, C, w.token.data()),
+          token_vector(m.tables, m.tables.target_tokens, beam.rows[r]->back()->token, C, w.token.data()),
           m.tables.target_positions + position * C, a.zero_start && position == 0 ? 0.f : a.target_scale, C,
           x + (size_t)row * C);
     }
@@ -359,7 +366,8 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
     const CrossAttention& cross = m.decoder[index].cross_attention;
     multiply(cross.query, sublayer_input(m, cross.norm, R, w), projected, width, NONE, nullptr, w.products);
     bool is_last = index + 1 == m.decoder.size();
-    attend_memory(m, (int)index, beams, w, {is_last ? weights : nullptr, 1.f / a.decoder_heads});
+    const float factor = a.alignment_head < 0 ? 1.f / a.decoder_heads : 1.f;
+    attend_memory(m, (int)index, beams, w, {is_last ? weights : nullptr, factor, a.alignment_head});
     add_sublayer(m, cross.output, {w.context.data(), width, R}, cross.norm, w);
 
     feed_forward(m, m.decoder[index].feed_forward, a.decoder_d_ff, R, w);

@@ -54,6 +54,7 @@ class Architecture(ctypes.Structure):
         ("pre_norm", ctypes.c_int32),
         ("recurrent", ctypes.c_int32),
         ("zero_start", ctypes.c_int32),
+        ("alignment_head", ctypes.c_int32),
         ("encoder_layers", ctypes.c_int32),
         ("encoder_heads", ctypes.c_int32),
         ("encoder_d_ff", ctypes.c_int32),
@@ -75,6 +76,7 @@ class EmbeddingTables(ctypes.Structure):
         ("target_tokens", ctypes.c_void_p),
         ("target_positions", ctypes.c_void_p),
         ("precision", ctypes.c_int32),
+        ("token_scales", ctypes.c_void_p),
     )
 
 

@@ -19,6 +19,8 @@ _FLOATS = {TYPES[precision]: precision for precision in (Precision.FLOAT32, Prec
 
 _HEAD_MULTIPLE = 16
 """The library computes with heads that are a multiple of this wide; narrower ones are padded with zeros."""
+_COMPARED_ROWS = 4096
+"""Rows of an embedding that are compared with those of the output at once."""
 _MOST_INT8_INPUTS = 2**16
 """Inputs of an int8 product: with more, its sum might not fit into 32 bits."""
 
@@ -64,6 +66,9 @@ class WeightCollection:
         linears: The products that the library packs.
         packed: The packed products, by name.
         kept: The tensors that it does not pack, by name.
+        tables: Token embeddings and positions of the source, and those of the target.
+        table_precision: The precision of the token embeddings.
+        table_scales: The scale of each token, if the token embeddings are the weights of an int8 output; else None.
 
     Raises:
         Unsupported: The module is not a Transformer of ``config`` in float32, bfloat16 or int8 on the CPU.
@@ -98,14 +103,29 @@ class WeightCollection:
         self.output = self._alive[first_of_output:]
         self.tables: list[Tensor] = []
         self.table_precision = _FLOATS[self._tensor("target_embedding.tokens.weight").dtype]
+        self.table_scales: Tensor | None = None
+        if self._tables_are_output(config):
+            self.table_precision, self.table_scales = Precision.INT8, self.output[1]
         for embedding, vocab_size in (
             ("source_embedding", config.source_vocab_size),
             ("target_embedding", config.target_vocab_size),
         ):
             tokens, positions = f"{embedding}.tokens.weight", f"{embedding}.positions"
-            for path, rows in ((tokens, vocab_size), (positions, config.max_positions)):
-                self.kept[path] = self._tensor(path, (rows, config.d_model)).detach().contiguous()
-            self.tables += [self.kept[tokens].to(TYPES[self.table_precision]), self.kept[positions].float()]
+            self.kept[positions] = self._tensor(positions, (config.max_positions, config.d_model)).detach().contiguous()
+            if self.table_scales is None:
+                self.kept[tokens] = self._tensor(tokens, (vocab_size, config.d_model)).detach().contiguous()
+                table = self.kept[tokens].to(TYPES[self.table_precision])
+            else:
+                table = self.output[0]
+            self.tables += [table, self.kept[positions].float()]
+
+    def _tables_are_output(self, config: ModelConfig) -> bool:
+        """Whether both token embeddings are the weights of an int8 output, which take a quarter of their memory."""
+        if self.linears[-1].precision != Precision.INT8 or not (config.share_embeddings and config.tie_output):
+            return False
+        table = self._tensor("target_embedding.tokens.weight", tuple(self.output[0].shape))
+        parts = zip(*(tensor.split(_COMPARED_ROWS) for tensor in (*self.output[:2], table)), strict=True)
+        return all(torch.equal(levels.float() * scales.unsqueeze(1), rows) for levels, scales, rows in parts)
 
     def _add_self_attention(self, layer: str, num_heads: int) -> None:
         width = self._d_model

@@ -27,6 +27,7 @@ inline Shape small_shape(Bytes& in) {
   int head = in.flag() ? 16 * in.between(1, a.encoder_heads == 1 ? 5 : 2) : 2 * in.between(1, 40 / a.encoder_heads);
   a.d_model = a.encoder_heads * head;
   a.decoder_heads = in.flag() ? a.encoder_heads : 1;
+  a.alignment_head = in.between(-1, a.decoder_heads - 1);
   a.source_vocab_size = in.between(1, 140);
   a.target_vocab_size = in.between(1, 140);
   a.max_positions = in.between(1, 40);
@@ -56,7 +57,7 @@ class FuzzedModel {
     };
     EmbeddingTables tables{tokens(a.source_vocab_size), floats((size_t)a.max_positions * C, 1),
                            tokens(a.target_vocab_size), floats((size_t)a.max_positions * C, 1),
-                           narrow ? BFLOAT16 : FLOAT32};
+                           narrow ? BFLOAT16 : FLOAT32, nullptr};
     for (int i = 0; i < a.encoder_layers; i++) {
       attention(in, 3, padded_width(a.encoder_heads));
       feed_forward(in, a.encoder_d_ff);

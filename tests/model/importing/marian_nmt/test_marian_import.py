@@ -7,18 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from model.artifacts.bundle import Bundle, load_bundle
 from model.artifacts.data_checks import check_data
-from model.artifacts.data_form import weights_of
+from model.artifacts.data_form import build_model, weights_as_bytes, weights_of
 from model.artifacts.format import DATA_FORMAT_VERSION
 from model.artifacts.manifest import Precision
+from model.decoding.native.packed import make_native_model
+from model.decoding.native.weights import WeightCollection
 from model.decoding.options import DecodingOptions
 from model.errors import ArtifactError
 from model.importing.family import Overrides
 from model.importing.importer import import_checkpoint
 from model.importing.marian_nmt.checkpoint import read_checkpoint
+from model.network.config import ModelConfig
 from model.token_translator import TokenTranslator
 from model.translator import Translator
 from tests.model.importing.marian_nmt.files import (
@@ -109,6 +113,19 @@ def test_int8_weights_are_the_bytes_of_the_file(tmp_path: Path, suffix: str) -> 
     assert np.array_equal(weights["source_embedding.tokens.weight"].numpy(), expected)
 
 
+def test_a_table_that_is_the_int8_output_is_stored_once(tmp_path: Path) -> None:
+    make_student(tmp_path)
+    content = weights_as_bytes(imported(tmp_path, "int8").module)
+    stored = safetensors.torch.load(content)
+    assert "source_embedding.tokens.weight" not in stored
+    architecture = load_bundle(tmp_path / "bundle.verso").manifest.architecture
+    for name in ("output.weight", "output.scales"):
+        for change in (stored[name].flatten()[:5], stored[name].flatten()[:0], stored[name].half()):
+            damaged = safetensors.torch.save({**stored, name: change})
+            with pytest.raises(ArtifactError, match=r"output|tokens"):
+                build_model(architecture, "int8", -1, damaged)
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16", "int8"])
 def test_int8_and_float32_files_become_bundles_of_every_precision(tmp_path: Path, precision: Precision) -> None:
     for int8 in (True, False):
@@ -193,6 +210,28 @@ def test_a_bundle_whose_alignment_head_does_not_exist_is_refused(tmp_path: Path)
     manifest = replace(bundle.manifest, decoding={**bundle.manifest.decoding, "alignment_head": 4})
     with pytest.raises(ArtifactError, match="alignment_head is 4; its decoder has 4 heads"):
         check_data(replace(manifest, format_version=DATA_FORMAT_VERSION), bundle.tokenizer)
+
+
+def test_the_compiled_decoder_gives_back_every_weight(tmp_path: Path) -> None:
+    make_student(tmp_path)
+    bundle = imported(tmp_path, "int8")
+    packed = make_native_model(bundle.module, ModelConfig.from_dict(bundle.manifest.architecture))
+    for name, weight in weights_of(bundle.module).items():
+        assert torch.equal(packed.weight(name), weight), name
+
+
+def test_an_embedding_in_int8_gives_the_logits_of_the_one_in_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_student(tmp_path)
+    bundle = imported(tmp_path, "int8")
+    config = ModelConfig.from_dict(bundle.manifest.architecture)
+    logits = []
+    for _ in range(2):
+        packed = make_native_model(bundle.module, config)
+        logits.append(packed.logits(bundle.tokenizer.encode(SENTENCES[0], "de"), [0, 7, 300, 5]))
+        monkeypatch.setattr(WeightCollection, "_tables_are_output", lambda *_: False)
+    assert torch.equal(*logits)
 
 
 def test_an_answer_does_not_depend_on_its_batch(tmp_path: Path) -> None:
