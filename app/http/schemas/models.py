@@ -173,6 +173,7 @@ LOADED_MODEL = ModelBody(
         "forbidden": None,
         "renormalise": False,
         "force_end": False,
+        "alignment_head": None,
     },
     licence="CC BY-SA 4.0",
     attribution=[
