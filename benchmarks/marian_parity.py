@@ -32,12 +32,13 @@ from benchmarks.tables import markdown
 from model.artifacts.bundle import load_bundle
 from model.decoding.backend import ModelToDecode, choose_backend
 from model.decoding.batch import decode_in_order
-from model.decoding.options import DecodingOptions, Hypothesis
+from model.decoding.options import Decoding, DecodingOptions, Hypothesis
 from model.decoding.sentence import DecodingRequest
 from model.importing.importer import import_checkpoint
 from model.importing.marian_nmt.binary import BinaryFile
 from model.importing.marian_nmt.checkpoint import find_model
 from model.importing.marian_nmt.description import read_description
+from model.importing.marian_nmt.items import Item
 from model.importing.marian_nmt.weights import MarianWeights
 from model.network.quantised import Int8Linear
 from model.network.transformer import Transformer
@@ -58,21 +59,25 @@ class StaticLinear(nn.Module):
     Args:
         layer: The layer with its weights.
         alphas: For each stacked matrix, the scale of its inputs.
+        multipliers: For each stacked matrix, the number that its values were multiplied by.
         saturates: Whether pairs of products are added in 16 bits, as without VNNI; otherwise sums are exact.
     """
 
-    def __init__(self, layer: Int8Linear, alphas: Sequence[float], *, saturates: bool) -> None:
+    def __init__(
+        self, layer: Int8Linear, alphas: Sequence[float], multipliers: Sequence[float], *, saturates: bool
+    ) -> None:
         super().__init__()
         self.saturates = saturates
         weight: Tensor = torch.ops.quantized.linear_unpack(layer.packed)[0]
         rows = weight.int_repr()
-        multipliers = 1.0 / weight.q_per_channel_scales().float()
-        per_row = torch.tensor(alphas).repeat_interleave(len(rows) // len(alphas))
+        of_rows, per_row = (
+            torch.tensor(values).repeat_interleave(len(rows) // len(values)) for values in (multipliers, alphas)
+        )
         self.rows = rows.double().chunk(len(alphas))
         self.alphas = torch.tensor(alphas)
-        self.unit = 1.0 / (per_row * multipliers)
+        self.unit = 1.0 / (per_row * of_rows)
         sums = rows.long().sum(dim=1).float()
-        self.shifted = sums * (-1.0 * ((LEVELS / per_row) * (LEVELS / multipliers)) / LEVELS) + layer.bias
+        self.shifted = sums * (-1.0 * ((LEVELS / per_row) * (LEVELS / of_rows)) / LEVELS) + layer.bias
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., C in) to (..., C out). Sums of integers in float64 are exact."""
@@ -98,9 +103,17 @@ def use_static_scales(network: Transformer, model: Path, *, saturates: bool) -> 
     weights = MarianWeights(file, read_description(file))
     for path, layer in list(network.named_modules()):
         if isinstance(layer, Int8Linear):
-            alphas = [float(file.item(f"{name}_QuantMultA").floats()) for name in weights.matrix_names(path)]
+            names = weights.matrix_names(path)
+            alphas = [float(file.item(f"{name}_QuantMultA").floats()) for name in names]
+            multipliers = [_multiplier(file.item(name)) for name in names]
             parent, _, name = path.rpartition(".")
-            setattr(network.get_submodule(parent), name, StaticLinear(layer, alphas, saturates=saturates))
+            setattr(network.get_submodule(parent), name, StaticLinear(layer, alphas, multipliers, saturates=saturates))
+
+
+def _multiplier(item: Item) -> float:
+    """The multiplier that engines use: that of the file, and for an embedding that of its dequantised values."""
+    assert item.multiplier is not None
+    return float(LEVELS / item.floats().abs().max()) if "Wemb" in item.name else float(item.multiplier)
 
 
 @dataclass(frozen=True)
@@ -146,7 +159,7 @@ def answers(
         network, bundle.tokenizer, bundle.policy, manifest.architecture, manifest.precision, 512, bundle.device
     )
     backend = choose_backend(model, native=native)
-    decoding = "greedy" if beam == 1 else "beam"
+    decoding: Decoding = "greedy" if beam == 1 else "beam"
     requests = [
         DecodingRequest(0, ids, DecodingOptions(decoding=decoding, beam_size=beam, max_new_tokens=2 * len(ids)), ())
         for ids in sources

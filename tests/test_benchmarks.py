@@ -57,6 +57,14 @@ def run_quickly(name: str, out: Path, *options: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("part", "rows"), [("speed", 2), ("training", 2)])
+def test_both_decoders_are_measured(tmp_path: Path, part: str, rows: int) -> None:
+    output = run_quickly("decoders", tmp_path, part)
+    assert sum("ssru" in line or "self_attention" in line for line in output.splitlines()) == rows
+    assert (tmp_path / f"decoders-{part}.json").exists()
+
+
+@pytest.mark.slow
 def test_every_engine_is_measured_with_the_same_number_of_tokens(tmp_path: Path) -> None:
     output = run_quickly("engines", tmp_path, "--shape", "toy", "--sentences", "16")
     assert (tmp_path / "engines.png").read_bytes().startswith(b"\x89PNG")

@@ -134,10 +134,35 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
 def weights_as_bytes(module: Transformer) -> bytes:
     """The weights of a model as safetensors; see :func:`weights_of`.
 
+    An embedding that is equal to the weights of an int8 output is not stored, because it is computed from them when
+    the file is read: it would take four times their space.
+
     Args:
         module: A model on the CPU, scripted or not.
     """
-    return safetensors.torch.save(weights_of(module))
+    weights = weights_of(module)
+    table = _table_of_output(weights)
+    return safetensors.torch.save(
+        {
+            name: weight
+            for name, weight in weights.items()
+            if table is None or name not in _TABLES or not torch.equal(weight, table)
+        }
+    )
+
+
+_TABLES = ("source_embedding.tokens.weight", "target_embedding.tokens.weight")
+"""The weights that may be those of the output; the first one if both are one."""
+
+
+def _table_of_output(weights: Mapping[str, Tensor]) -> Tensor | None:
+    """The embedding that is tied to an int8 output: its weights times their scales, float32; None without one."""
+    levels, scales = weights.get("output.weight"), weights.get("output.scales")
+    if levels is None or scales is None or levels.dtype != torch.int8 or scales.dtype != torch.float32:
+        return None
+    if levels.dim() != 2 or scales.shape != levels.shape[:1]:
+        return None
+    return levels.float() * scales.unsqueeze(1)
 
 
 def weights_of(module: Transformer) -> dict[str, Tensor]:
@@ -302,6 +327,8 @@ class _Weights:
             self._left = safetensors.torch.load(content)
         except (safetensors.SafetensorError, ValueError, KeyError, AssertionError, RuntimeError) as error:
             raise ArtifactError(f"The bundle's weights are damaged: {error}; restore it from a copy.") from error
+        self._tables = [name for name in _TABLES if name not in self._left]
+        self._table = _table_of_output(self._left) if self._tables else None
         self.count = len(self._left)
 
     def take(self, name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
@@ -310,6 +337,8 @@ class _Weights:
         Raises:
             ArtifactError: There is no such tensor.
         """
+        if name in self._tables and self._table is not None:
+            self._left[name] = self._table
         if name not in self._left:
             raise ArtifactError(f"The bundle's weights have no {name!r}; they are of another architecture.")
         weight = self._left.pop(name)

@@ -351,7 +351,7 @@ def choose_backend(
     if choice.name == "native":
         config = ModelConfig.from_dict(model.architecture)
         try:
-            packed = make_native_model(model.module, config, model.shortlist, isa)
+            packed = make_native_model(model.module, config, model.shortlist, isa, model.policy.alignment_head)
         except Unsupported as error:
             logger.warning("torch decodes, more slowly: %s", error)
             return EagerBackend(model, f"not native, because {error}")

@@ -96,10 +96,12 @@ struct AttentionScratch {
   float** mixed;
 };
 
-// Where the attention weights of each query are added, multiplied by `factor`; no rows: nowhere.
+// Where the attention weights of each query are added, multiplied by `factor`; no rows: nowhere. head: the only one that is
+// added; below 0: all.
 struct WeightSums {
   float* const* rows;
   float factor;
+  int head;
 };
 
 struct Candidate {

@@ -56,6 +56,7 @@ struct Architecture {
   int32_t d_model, source_vocab_size, target_vocab_size, max_positions, activation, pre_norm;
   int32_t recurrent;   // whether the decoder has recurrent units instead of self-attention
   int32_t zero_start;  // whether the first token of a target has a vector of zeros
+  int32_t alignment_head;  // the head of the last layer that aligns; below 0: the mean of all heads
   int32_t encoder_layers, encoder_heads, encoder_d_ff, decoder_layers, decoder_heads, decoder_d_ff;
   float source_scale, target_scale, layer_norm_eps;
 };
@@ -322,7 +323,7 @@ inline void mix_target(const Model& m, int index, const std::vector<Beam>& beams
 inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& beams, Workspace& w, WeightSums added) {
   size_t width = m.decoder_width(), first = 0;
   for (const Beam& beam : beams) {
-    WeightSums sums{added.rows ? added.rows + first : nullptr, added.factor};
+    WeightSums sums{added.rows ? added.rows + first : nullptr, added.factor, added.head};
     m.for_numbers().attend_memory(m.decoder_heads, w.projected.data() + first * width, beam.num_rows, beam.memory,
                                   beam.length, layer * m.block_layer(), w.context.data() + first * width,
                                   w.attention(beam.num_rows), sums);
@@ -331,7 +332,7 @@ inline void attend_memory(const Model& m, int layer, const std::vector<Beam>& be
 }
 
 // One decoding step: fills the rows' last pages and returns their last hidden states, [rows][C]. weights: for each row, where
-// the cross-attention weights of the last layer are added, as the mean of its heads; null: nowhere.
+// the cross-attention weights of the last layer are added, those of its alignment head or the mean; null: nowhere.
 inline const float* advance(const Model& m, const std::vector<Beam>& beams, Workspace& w,
                             float* const* weights = nullptr) {
   const Architecture& a = m.architecture;
@@ -359,7 +360,8 @@ inline const float* advance(const Model& m, const std::vector<Beam>& beams, Work
     const CrossAttention& cross = m.decoder[index].cross_attention;
     multiply(cross.query, sublayer_input(m, cross.norm, R, w), projected, width, NONE, nullptr, w.products);
     bool is_last = index + 1 == m.decoder.size();
-    attend_memory(m, (int)index, beams, w, {is_last ? weights : nullptr, 1.f / a.decoder_heads});
+    const float factor = a.alignment_head < 0 ? 1.f / a.decoder_heads : 1.f;
+    attend_memory(m, (int)index, beams, w, {is_last ? weights : nullptr, factor, a.alignment_head});
     add_sublayer(m, cross.output, {w.context.data(), width, R}, cross.norm, w);
 
     feed_forward(m, m.decoder[index].feed_forward, a.decoder_d_ff, R, w);

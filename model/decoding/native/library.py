@@ -54,6 +54,7 @@ class Architecture(ctypes.Structure):
         ("pre_norm", ctypes.c_int32),
         ("recurrent", ctypes.c_int32),
         ("zero_start", ctypes.c_int32),
+        ("alignment_head", ctypes.c_int32),
         ("encoder_layers", ctypes.c_int32),
         ("encoder_heads", ctypes.c_int32),
         ("encoder_d_ff", ctypes.c_int32),

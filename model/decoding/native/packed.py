@@ -50,6 +50,7 @@ class NativeModel:
         config: Its architecture, one without :func:`reason_not_native`.
         shortlist: The candidates of each source token, if sentences do not choose among the whole vocabulary.
         isa: The instruction set to compute with (:func:`model.decoding.native.library.choose_instruction_set`).
+        alignment_head: The head that :meth:`attention` returns; None for the mean of all heads.
 
     Attributes:
         instruction_set: The instruction set that it computes with.
@@ -68,6 +69,7 @@ class NativeModel:
         config: ModelConfig,
         shortlist: Shortlist | None = None,
         isa: str | None = None,
+        alignment_head: int | None = None,
     ) -> None:
         self.library = library
         self.instruction_set = choose_instruction_set(library, isa)
@@ -81,7 +83,7 @@ class NativeModel:
         self.precision: PrecisionName | None = _NAMES[precisions.pop()] if len(precisions) == 1 else None
         handle = library.verso_model(
             self.instruction_set.number,
-            ctypes.byref(_architecture(config)),
+            ctypes.byref(_architecture(config, alignment_head)),
             ctypes.byref(EmbeddingTables(*(table.data_ptr() for table in weights.tables), weights.table_precision)),
             (LinearSource * len(weights.linears))(*weights.linears),
             (ctypes.c_void_p * len(weights.norms))(*weights.norms),
@@ -178,7 +180,11 @@ def reason_not_native(
 
 
 def make_native_model(
-    module: object, config: ModelConfig, shortlist: Shortlist | None = None, isa: str | None = None
+    module: object,
+    config: ModelConfig,
+    shortlist: Shortlist | None = None,
+    isa: str | None = None,
+    alignment_head: int | None = None,
 ) -> NativeModel:
     """A model packed for the library.
 
@@ -187,6 +193,7 @@ def make_native_model(
         config: An architecture without :func:`reason_not_native`.
         shortlist: As for :class:`NativeModel`.
         isa: As for :class:`NativeModel`.
+        alignment_head: As for :class:`NativeModel`.
 
     Raises:
         Unsupported: There is no library, or it cannot decode the module.
@@ -195,10 +202,10 @@ def make_native_model(
     availability = find_library()
     if availability.library is None:
         raise Unsupported(availability.reason)
-    return NativeModel(availability.library, module, config, shortlist, isa)
+    return NativeModel(availability.library, module, config, shortlist, isa, alignment_head)
 
 
-def _architecture(config: ModelConfig) -> Architecture:
+def _architecture(config: ModelConfig, alignment_head: int | None) -> Architecture:
     decoder = config.decoder_stack
     scale = config.d_model**0.5 if config.scale_embedding else 1.0
     return Architecture(
@@ -210,6 +217,7 @@ def _architecture(config: ModelConfig) -> Architecture:
         pre_norm=int(config.norm == "pre"),
         recurrent=int(config.decoder == "ssru"),
         zero_start=int(config.start == "zero"),
+        alignment_head=-1 if alignment_head is None else alignment_head,
         encoder_layers=config.encoder_layers,
         encoder_heads=config.num_heads,
         encoder_d_ff=config.d_ff,

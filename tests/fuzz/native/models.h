@@ -27,6 +27,7 @@ inline Shape small_shape(Bytes& in) {
   int head = in.flag() ? 16 * in.between(1, a.encoder_heads == 1 ? 5 : 2) : 2 * in.between(1, 40 / a.encoder_heads);
   a.d_model = a.encoder_heads * head;
   a.decoder_heads = in.flag() ? a.encoder_heads : 1;
+  a.alignment_head = in.between(-1, a.decoder_heads - 1);
   a.source_vocab_size = in.between(1, 140);
   a.target_vocab_size = in.between(1, 140);
   a.max_positions = in.between(1, 40);

@@ -134,7 +134,7 @@ template <typename Keys, typename Value>
 inline void attend_shared(int num_queries, int n, const Heads& heads, Keys keys, Value value,
                           const AttentionScratch& scratch, const WeightSums& added) {
   for (int r = 0; r < num_queries; r += kQueriesAtOnce) {
-    WeightSums sums{added.rows ? added.rows + r : nullptr, added.factor};
+    WeightSums sums{added.rows ? added.rows + r : nullptr, added.factor, added.head};
     const float* const* queries = scratch.queries + r;
     float* const* out = scratch.mixed + r;
     switch (smaller(kQueriesAtOnce, num_queries - r)) {
@@ -216,9 +216,10 @@ void attend_memory(const Heads& heads, const float* projected, int num_rows, voi
     }
     for (int t = 0; t < length; t++) fetch(value_of(h, t), D);
     if (h + 1 < heads.num_heads) fetch_keys(h + 1);
+    const bool adds = added.head < 0 || added.head == h;
     attend_shared(
         num_rows, length, heads, [&](int b) { return keys_of(h, b); }, [&](int t) { return value_of(h, t); }, scratch,
-        added);
+        {adds ? added.rows : nullptr, added.factor, added.head});
   }
 }
 

@@ -218,7 +218,14 @@ def learn_spm(path: Path, size: int = 340) -> sentencepiece.SentencePieceProcess
     return sentencepiece.SentencePieceProcessor(model_file=str(path))
 
 
-def make_student(folder: Path, shape: Shape = Shape(), *, int8: bool = True, seed: int = 1, **changes: str) -> Tensors:
+def make_student(
+    folder: Path,
+    shape: Shape = Shape(),
+    *,
+    int8: bool = True,
+    seed: int = 1,
+    options: Mapping[str, str] | None = None,
+) -> Tensors:
     """A folder as Firefox downloads it, in int8 or as ``.npz``; returns the weights in float32."""
     folder.mkdir(parents=True, exist_ok=True)
     if shape.shared:
@@ -226,7 +233,7 @@ def make_student(folder: Path, shape: Shape = Shape(), *, int8: bool = True, see
         sizes = size, size
     else:
         sizes = len(learn_spm(folder / "srcvocab.ende.spm")), len(learn_spm(folder / "trgvocab.ende.spm", 350))
-    tensors, text = random_tensors(shape, sizes, seed), options_of(shape, sizes, **changes)
+    tensors, text = random_tensors(shape, sizes, seed), options_of(shape, sizes, **(options or {}))
     if int8:
         (folder / "model.ende.intgemm.alphas.bin").write_bytes(binary(tensors, text))
     else:

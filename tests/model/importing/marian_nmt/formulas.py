@@ -34,7 +34,7 @@ class _Formulas:
 
     def encode(self, source: list[int]) -> Array:
         table = self._tensors["Wemb" if self._shape.shared else "encoder_Wemb"]
-        x = table[source] * np.sqrt(self._shape.width) + self._positions(len(source))
+        x: Array = table[source] * np.sqrt(self._shape.width) + self._positions(len(source))
         for layer in range(1, self._shape.encoder + 1):
             x = self._attend(f"encoder_l{layer}_self", x, None, causal=False)[0]
             x = self._feed_forward(f"encoder_l{layer}_ffn", x)

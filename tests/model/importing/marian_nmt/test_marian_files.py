@@ -283,7 +283,7 @@ def test_an_unsupported_option_is_named_with_its_value(
     written(tmp_path, npz(TENSORS, options_of(SMALL, SIZES, **options)), "model.ende.npz")
     out = tmp_path / "out.verso"
     if "enc-depth" in options or "transformer-dim-ffn" in options:  # found while weights are read
-        make_student(tmp_path / "folder", SMALL, int8=False, **options)
+        make_student(tmp_path / "folder", SMALL, int8=False, options=options)
         refused(lambda: import_checkpoint(tmp_path / "folder", out, "float32", report=lambda line: None), *words)
     else:
         model = find_model(tmp_path)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from model.artifacts.bundle import Bundle, load_bundle
 from model.artifacts.data_checks import check_data
-from model.artifacts.data_form import weights_of
+from model.artifacts.data_form import build_model, weights_as_bytes, weights_of
 from model.artifacts.format import DATA_FORMAT_VERSION
 from model.artifacts.manifest import Precision
 from model.decoding.options import DecodingOptions
@@ -107,6 +108,19 @@ def test_int8_weights_are_the_bytes_of_the_file(tmp_path: Path, suffix: str) -> 
     table, multiplier = quantised(tensors["Wemb"])
     expected = table.astype(np.float32) * (np.float32(1) / multiplier)
     assert np.array_equal(weights["source_embedding.tokens.weight"].numpy(), expected)
+
+
+def test_a_table_that_is_the_int8_output_is_stored_once(tmp_path: Path) -> None:
+    make_student(tmp_path)
+    content = weights_as_bytes(imported(tmp_path, "int8").module)
+    stored = safetensors.torch.load(content)
+    assert "source_embedding.tokens.weight" not in stored
+    architecture = load_bundle(tmp_path / "bundle.verso").manifest.architecture
+    for name in ("output.weight", "output.scales"):
+        for change in (stored[name].flatten()[:5], stored[name].flatten()[:0], stored[name].half()):
+            damaged = safetensors.torch.save({**stored, name: change})
+            with pytest.raises(ArtifactError, match=r"output|tokens"):
+                build_model(architecture, "int8", -1, damaged)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16", "int8"])
