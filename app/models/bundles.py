@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,13 @@ class StoredBundle:
     device: str = "cpu"
     num_bytes: int = 0
     sha256: str | None = None
+
+
+_NAMES_OF_HUBS = {
+    "firefox": re.compile("[a-z]{2,3}-[a-z]{2,3}"),
+    "hf": re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w-]*", re.ASCII),
+}
+"""How the names of models look, without the prefix of their hub."""
 
 
 class BundleSource(Protocol):
@@ -203,8 +211,15 @@ class BundleFiles:
         return list(dict.fromkeys(path for of_name in paths for path in of_name))
 
     def _path(self, name: str) -> Path:
-        """The file of a configured bundle; builds that of the shipped translator."""
+        """The file of a configured bundle; builds that of the shipped translator.
+
+        Raises:
+            SettingsError: It is not there, and its name looks like that of a model of a hub.
+        """
         if name != AUTO:
+            hub = next((hub for hub, pattern in _NAMES_OF_HUBS.items() if pattern.fullmatch(name)), None)
+            if hub is not None and not Path(name).exists():
+                raise SettingsError(f"there is no bundle {name!r}; for the model of a hub, write {hub}:{name}")
             return Path(name)
         if self._settings.auto_bundle is not None:
             return self._settings.auto_bundle

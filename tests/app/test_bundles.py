@@ -267,3 +267,11 @@ def test_a_gpu_that_cannot_be_used_is_a_warning_and_the_cpu_serves(
         "the model runs on the CPU, because the NVIDIA driver on your system is too old; to use a GPU, update the "
         "NVIDIA driver"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Helsinki-NLP/opus-mt-en-de", "hf:Helsinki-NLP/opus-mt-en-de"), ("en-de", "firefox:en-de")]
+)
+def test_a_model_of_a_hub_without_its_prefix_is_recognised(name: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=f"write {meant}"):
+        BundleFiles(Settings(models=name)).load_configured()
