@@ -168,7 +168,7 @@ def test_two_bundles_of_a_folder_serve_their_pairs(toy_bundle: Path, french_bund
             assert (answer["model"], answer["translations"][0]["model"]) == (model, model)
         refused = server.client.post("/translate", json={"text": "red cat.", "source": "de", "target": "fr"})
         assert refused.status_code == 422
-        assert "name one of: fr-de, de-en, en-de" in refused.json()["detail"]
+        assert "The pairs are fr-de, de-en, en-de" in refused.json()["detail"]
         texts = ["red cat sees old house.", "alte Katze sieht rotes Haus.", "42"]
         translations = server.translate(text=texts, source="auto")["translations"]
         assert [entry["text"] for entry in translations] == ["rot Katze sieht alt Haus.", *texts[1:]]

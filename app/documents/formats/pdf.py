@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pypdf import PdfReader
+import pypdf._codecs._codecs  # what is imported for the first text is imported before any file is read
+import pypdf.filters  # noqa: F401
+from pypdf import PdfReader, apply_configuration
 
 from app.documents.formats.document_file import DocumentFile
 from app.documents.formats.plain_text import compounds_of, joined_lines
@@ -75,13 +77,8 @@ class PdfText(DocumentFile):
     def __init__(self, data: bytes) -> None:
         super().__init__()
         try:
-            reader = PdfReader(io.BytesIO(data))
-            if reader.is_encrypted:
-                raise DocumentRefused("The PDF is protected by a password; save it without one.")
-            if len(reader.pages) > MAX_PAGES:
-                raise DocumentRefused(f"The PDF has {len(reader.pages)} pages; the limit is {MAX_PAGES}.")
-            pages = [list(_lines_of(page)) for page in reader.pages]
-            title = clean(str(reader.metadata.title or "")) if reader.metadata else ""
+            with apply_configuration(jbig2dec_binary=None, disable_legacy_handling=True):  # it would run a program
+                pages, title = _read(PdfReader(io.BytesIO(data)))
         except (DocumentRefused, RecursionError):
             raise
         except Exception as error:  # pypdf raises errors of many kinds about damaged files
@@ -94,6 +91,20 @@ class PdfText(DocumentFile):
     def to_bytes(self, target: str) -> bytes:
         """The web page."""
         return self._page.to_bytes(target)
+
+
+def _read(reader: PdfReader) -> tuple[list[list[_Line]], str]:
+    """The lines of each page, and the title.
+
+    Raises:
+        DocumentRefused: The file is protected by a password, or too long.
+    """
+    if reader.is_encrypted:
+        raise DocumentRefused("The PDF is protected by a password; save it without one.")
+    if len(reader.pages) > MAX_PAGES:
+        raise DocumentRefused(f"The PDF has {len(reader.pages)} pages; the limit is {MAX_PAGES}.")
+    title = clean(str(reader.metadata.title or "")) if reader.metadata else ""
+    return [list(_lines_of(page)) for page in reader.pages], title
 
 
 def _lines_of(page: Any) -> Iterator[_Line]:

@@ -286,7 +286,7 @@ def test_the_content_tells_the_format_if_the_ending_does_not(name: str, content:
     assert format_of(name, content).suffix == suffix
 
 
-@pytest.mark.parametrize("content", [b"hello", b"%PDF-1.7", b"PK\x03\x04xl/workbook.xml", b""])
+@pytest.mark.parametrize("content", [b"hello", b"\x7fELF", b"PK\x03\x04visio/document.xml", b""])
 def test_a_file_of_which_neither_ending_nor_content_tells_the_format_is_refused(content: bytes) -> None:
     with pytest.raises(UnsupportedDocument):
         format_of("file.bin", content)

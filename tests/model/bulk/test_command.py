@@ -41,7 +41,6 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
         (["--ray", "FILE", "--out", "OUT", "--threads", "-1"], "--threads is -1; it must be at least 1"),
         (["--ray", "FILE", "--out", "OUT", "--batch-size", "0"], "--batch-size is 0; it must be 1 to 100000"),
         (["--ray", "FILE", "--out", "OUT", "--server", "http://localhost:1"], "choose one"),
-        (["FILE"], "is for bulk translation: add --ray"),
         (["--out", "OUT"], "--out is for bulk translation: add --ray"),
         (["--overwrite"], "--overwrite is for bulk translation: add --ray"),
         (["--server", "http://localhost:1", "--workers", "2"], "--workers is for bulk translation: add --ray"),
