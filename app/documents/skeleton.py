@@ -34,6 +34,9 @@ _MARK = "Qx{}xQ"
 _HOLE = re.compile(r"Qx(\d++)xQ(?:(?:(?!Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
 _HOLE_OF_CUE = re.compile(r"Qx(\d++)xQ(?:(?:(?!-->|Qx\d).)*+Qx\1xQ)*+", re.DOTALL)
 _NUMBER = re.compile(r"Qx(\d++)xQ")
+_TAGS_OF_CUE = re.compile(r"\A(?:<[^<>]*+>|\{[^{}]*+\})++|(?:<[^<>]*+>|\{[^{}]*+\})++\Z")
+"""Tags at the ends of a cue's text, which belong to the text: another cue may have them in a translation."""
+
 _BETWEEN = re.compile(r"Qx\d++xQ|(?<=>)(?=<)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*+>")
 _NEXT_LINE = re.compile(r"\n[^\S\n]*+(?:(?:[-*+•>|]|\d{1,3}[.)])[^\S\n]++)*+")
@@ -246,16 +249,22 @@ class _Template:
         self._pieces: list[str] = []
         self._holes: list[str] = []
         end = 0
-        for hole in (_HOLE_OF_CUE if is_cued else _HOLE).finditer(marked):
-            piece = marked[end : hole.start()]
+        for match in (_HOLE_OF_CUE if is_cued else _HOLE).finditer(marked):
+            piece, hole = marked[end : match.start()], match[0]
+            if is_cued and self._holes and (tags := _TAGS_OF_CUE.match(piece)):
+                self._holes[-1] += tags[0]
+                piece = piece[tags.end() :]
+            if is_cued and (tags := _TAGS_OF_CUE.search(piece)):
+                hole = tags[0] + hole
+                piece = piece[: tags.start()]
             # Such a piece may be within a text, too.
             is_in_paragraph = piece.count("\n") < 2 and (not piece.strip() or _NEXT_LINE.fullmatch(piece))
             if self._holes and is_in_paragraph:
-                self._holes[-1] += piece + hole[0]
+                self._holes[-1] += piece + hole
             else:
                 self._pieces.append(piece)
-                self._holes.append(hole[0])
-            end = hole.end()
+                self._holes.append(hole)
+            end = match.end()
         self._pieces.append(marked[end:])
 
     def place(self, index: int) -> str:
@@ -296,10 +305,13 @@ class _Template:
                 token.strip() if self._is_cued or token.strip() else token.strip(" ") for token in _BETWEEN.split(hole)
             )
             for token, count in tokens.items():
+                if self._is_cued and original and token.startswith("<"):  # where a cue begins, it may be there again
+                    count = min(count, original.count(token))
                 if token and max(content.count(token), flat.count(_plain(token) or token)) < count:
                     yield index, token, content
             if "=Qx" not in hole:  # with attributes that are translated
-                for tag in Counter(_TAG.findall(content)) - Counter(_TAG.findall(hole)):
+                tags, expected = (Counter(_TAG.findall(text)) for text in (content, hole))
+                for tag in tags.keys() - expected.keys() if self._is_cued else tags - expected:
                     yield index, "no such tag", tag
             lines = (line for number in _numbers(hole) for line in self._units[number].words.splitlines())
             words = " ".join(" ".join(filter(has_letters, lines)).split())

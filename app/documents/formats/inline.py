@@ -41,6 +41,7 @@ class Point:
         is_break: Whether it is a line break.
         starts: Identifies the range that begins here, such as a bookmark; empty if none does.
         ends: Identifies the range that ends here.
+        label: The description of an image or the like, which is translated.
     """
 
     source: Any
@@ -48,6 +49,11 @@ class Point:
     is_break: bool = False
     starts: str = ""
     ends: str = ""
+    label: str = ""
+
+    def with_label(self, label: str) -> Point:
+        """The point with another description; a format that has descriptions writes it into the source."""
+        return replace(self, label=label)
 
 
 @dataclass(frozen=True)
@@ -123,10 +129,12 @@ class Fragment:
             return html.escape(node, quote=False)
         number = len(self._sources)
         self._sources.append(node)
-        if isinstance(node, Group) and shown_text(node.children).strip():
+        if isinstance(node, Group) and (shown_text(node.children).strip() or not _is_aside(node)):
             return f'<i id="{number}">{"".join(map(self._encode, node.children))}</i>'
         if isinstance(node, Point) and node.shown:
             return f'<code id="{number}">{html.escape(node.shown)}</code>'
+        if isinstance(node, Point) and node.label:
+            return f'<img id="{number}" alt="{html.escape(node.label)}">'
         return f'<br id="{number}">' if isinstance(node, Point) and node.is_break else f'<img id="{number}">'
 
 
@@ -148,10 +156,14 @@ class _Reader(HTMLParser):
         return tuple(self._open[0][1])
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        source = self._sources[int(dict(attrs)["id"] or 0)]
+        attributes = dict(attrs)
+        source = self._sources[int(attributes["id"] or 0)]
         if tag == "i" and isinstance(source, Group):
             self._open.append((source, []))
         else:
+            label = attributes.get("alt") or ""
+            if isinstance(source, Point) and label not in ("", source.label):
+                source = source.with_label(label)
             self._open[-1][1].append(source)
             self._in_word = tag == "code"
 
@@ -202,8 +214,8 @@ def _joined(nodes: Iterable[Node]) -> tuple[Node, ...]:
 def _is_aside(node: Node) -> bool:
     """Whether nothing of a node belongs to the sentence beside it."""
     if isinstance(node, Group):
-        return not shown_text(node.children)
-    return isinstance(node, Point) and not node.shown
+        return not shown_text(node.children) and all(map(_is_aside, node.children))
+    return isinstance(node, Point) and not node.shown and not node.label
 
 
 Complete = Callable[[tuple[Node, ...]], tuple[Node, ...]]

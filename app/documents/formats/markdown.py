@@ -14,7 +14,7 @@ from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
 from app.documents.formats.document_file import FRONT_MATTER, TextFile, Unit
-from app.documents.formats.inline import Fragment, Group, Node
+from app.documents.formats.inline import Fragment, Node, Point
 from app.documents.formats.markdown_blocks import dialect_parser
 from app.documents.formats.markdown_inline import InlineContent
 from app.documents.formats.web_page import html_stretches
@@ -139,6 +139,10 @@ def _without_block_start(text: str) -> str:
 def _has_words(nodes: Iterable[Node]) -> bool:
     """Whether content has text with letters; names in formulas and code are none."""
     return any(
-        has_letters(node) if isinstance(node, str) else isinstance(node, Group) and _has_words(node.children)
+        has_letters(node)
+        if isinstance(node, str)
+        else bool(node.label)
+        if isinstance(node, Point)
+        else _has_words(node.children)
         for node in nodes
     )

@@ -9,8 +9,10 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from app.documents.formats.codes import is_code
 from app.documents.formats.document_file import unescaped
 from app.documents.formats.inline import Group, Node, Point, shown_text
 
@@ -33,6 +35,7 @@ _INLINE = re.compile(
         |!?\[\[[^\[\]|\n]{{1,300}}\]\](?![(\[])|!\[\[[^\[\]\n]{{1,300}}\]\]  # [[page]], ![[file|100]]
         |\{{\{{(?![<%])(?:[^{{}}]|\{{[^{{}}]{{0,100}}\}}){{0,300}}\}}\}}  # {{{{ value }}}}
         |(?<!\{{)\+\+[\w+"-]{{1,60}}\+\+(?!\}})|:[\w+-]{{1,60}}:(?=\{{))  # ++ctrl+c++, :icon:{{ .large }}
+    |!\[(?P<image>[^\[\]\\&<]{{1,1000}})\](?!\[\])(?:{_DESTINATION})
     |(?P<hidden>!\[(?:[^\[\]\\]|\\.){{0,1000}}\](?:{_DESTINATION})?
         |\[\^[^\[\]\s]+\]|\A\[[ xX]\](?=\s)|\[-?@[^\[\]\n]{{1,300}}\]
         |\{{\{{[<%](?:[^{{}}]|\{{[^{{}}]{{0,100}}\}}){{0,500}}[>%]\}}\}}|\{{%(?:[^%{{]|%(?!\}})|\{{(?!%)){{0,500}}%\}}
@@ -50,6 +53,7 @@ _INLINE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SPECIAL = re.compile(r"[\\`\[\]<$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|=(?==)|&(?=#?\w+;)|\{(?=[{%:#.\w])")
+_BRACKET = re.compile(r"[\[\]\\<]")
 _VERBATIM_TAG = re.compile(r"</?(?:kbd|samp|var|code|tt)\b[^<>]*>")
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w.:-]*)")
 _VOID = ("br", "img", "hr", "input", "wbr", "source", "col")
@@ -80,6 +84,15 @@ class _Spelled(str):
         return spelled
 
     written: str
+
+
+class _Image(Point):
+    """An image; its source begins with its description."""
+
+    def with_label(self, label: str) -> Point:
+        """The image with another description."""
+        written = _BRACKET.sub(r"\\\g<0>", label)
+        return replace(self, source=f"![{written}{self.source[2 + len(self.label) :]}", label=label)
 
 
 class InlineContent:
@@ -159,6 +172,8 @@ class InlineContent:
             if match["kept"]:
                 shown = _VERBATIM_TAG.sub("", match[0]).strip("`<>").strip() if match[0][0] in "`<" else match[0]
                 inside.append(Point(match[0], shown if len(shown) <= _MAX_SHOWN else ""))
+            elif match["image"]:
+                inside.append(_Image(match[0], label="" if is_code(match["image"]) else match["image"]))
             elif match["hidden"]:
                 inside.append(Point(match[0]))
             elif match["tag"]:
@@ -231,7 +246,7 @@ def _add_attributes(inside: list[Node], attributes: str, is_adjacent: bool) -> N
     """An attribute list belongs to the element that it touches."""
     last = inside[-1] if inside and is_adjacent else None
     if isinstance(last, Point):
-        inside[-1] = Point(last.source + attributes, last.shown, last.is_break)
+        inside[-1] = replace(last, source=last.source + attributes)
     elif isinstance(last, Group):
         inside[-1] = Group((last.source[0], last.source[1] + attributes), last.children)
     else:
@@ -323,7 +338,10 @@ def _tidied(nodes: Sequence[Node]) -> list[Node]:
     tidy: list[Node] = []
     for node in nodes:
         if not isinstance(node, Group):
-            tidy.append(node)
+            is_in_break = tidy and isinstance(tidy[-1], Point) and tidy[-1].source.isspace()
+            if isinstance(node, Point) and node.source.isspace() and tidy and isinstance(tidy[-1], str):
+                tidy[-1] = tidy[-1].rstrip()  # a break in which it would be
+            tidy.append(node.lstrip() if is_in_break and isinstance(node, str) else node)
             continue
         inside = _tidied(node.children)
         if all(isinstance(child, str) and not child.strip() for child in inside):

@@ -1,15 +1,16 @@
 """reStructuredText: plain text, of which directives, code, tables, comments and targets are kept.
 
-The text pipeline protects inline markup.
+The text pipeline protects inline markup, apart from the labels of links.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from app.documents.formats.document_file import Unit
+from app.documents.formats.inline import Fragment, Group, Node, Point
 from app.documents.formats.plain_text import Line, PlainText
 
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
@@ -20,6 +21,11 @@ _PROSE = re.compile(
     "|epigraph|highlights|compound"
 )
 _NO_TITLE = re.compile("figure|container|versionadded|versionchanged|deprecated")
+_LINK = re.compile(
+    r"(?<!`)(?P<before>(?::[\w:.+-]{1,50}:)?`)(?P<label>[^`\n]{1,500}?)(?P<after>[ ]++<[^`<>\n]{1,1000}+>`_{0,2})"
+    r"|\n"
+)
+"""A link or role with a label of its own, or the end of a line."""
 
 
 class RestructuredText(PlainText):
@@ -43,7 +49,8 @@ class RestructuredText(PlainText):
             has_options = False  # the line before is the first one of a directive, or an option of it
             is_table = any(_TABLE.match(line.text) for line in lines)
             for line in lines:
-                indent = len(line.prefix.expandtabs())
+                prefix = line.prefix.expandtabs()
+                indent = len(prefix) - len(prefix.lstrip())
                 if kept is not None and indent <= kept:
                     kept = None
                 if kept is not None or is_table or ">>>" in line.prefix:
@@ -69,6 +76,14 @@ class RestructuredText(PlainText):
                     prose.append(replace(line, marker=line.marker + sign, text=rest))
             yield from filter(None, [prose])
 
+    def add(self, unit: Unit, put: Callable[[str], None]) -> None:
+        """Add a unit; labels of links are inline elements in it."""
+        if "`" in unit.text and any(match["label"] for match in _LINK.finditer(unit.text)):
+            fragment = Fragment(_nodes(unit.text))
+            super().add(fragment.unit, lambda translation: put(_written(fragment.read(translation))))
+        else:
+            super().add(unit, put)
+
     def _add_title(self, lines: list[Line]) -> bool:
         """Add a title; its rules become as long as its translation."""
         rules = [line for line in lines[:3] if _RULE.fullmatch(line.text)]
@@ -83,3 +98,25 @@ class RestructuredText(PlainText):
 
         self.add(Unit(title.text), put)
         return True
+
+
+def _nodes(text: str) -> Iterator[Node]:
+    """A text with its links as inline elements."""
+    position = 0
+    for match in _LINK.finditer(text):
+        yield text[position : match.start()]
+        is_link = match["label"] is not None
+        yield Group((match["before"], match["after"]), (match["label"],)) if is_link else Point("\n", is_break=True)
+        position = match.end()
+    yield text[position:]
+
+
+def _written(nodes: Iterable[Node]) -> str:
+    return "".join(
+        node.source[0] + _written(node.children) + node.source[1]
+        if isinstance(node, Group)
+        else node
+        if isinstance(node, str)
+        else node.source
+        for node in nodes
+    )

@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import dropwhile, pairwise, takewhile, zip_longest
+from itertools import pairwise, takewhile, zip_longest
 
 from app.documents.formats.cue_division import CUT, divide, wrap
 from app.documents.formats.cue_parts import TAG, CuePart, Line, part_of, parts_of
@@ -174,9 +174,8 @@ class WebVtt(SubRip):
             raise DocumentRefused("The file is no WebVTT: it does not begin with WEBVTT.")
 
     def payload(self, lines: list[str], is_last: bool) -> list[str]:
-        """The lines that a cue shows: those before the first blank one. Automatic captions may begin with spaces."""
-        shown = list(dropwhile(lambda line: line.isspace() and line.strip("\r\n"), lines))
-        return [*lines[: len(lines) - len(shown)], *takewhile(str.strip, shown)]
+        """The lines that a cue shows: those before the first empty one. Automatic captions have lines of spaces."""
+        return list(takewhile(lambda line: line.strip("\r\n"), lines))
 
     def shown(self, text: str) -> str:
         """The characters that some source stands for."""

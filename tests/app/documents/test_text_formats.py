@@ -442,7 +442,7 @@ def test_markdown() -> None:
         .replace("A *title* here", "A *TITLE* HERE")
         .replace("Some **bold text** and", "SOME **BOLD TEXT** AND")
         .replace(", wrapped\n[link text]", ", WRAPPED [LINK TEXT]")
-        .replace(" end\\*.\nNext", " END\\*. NEXT")
+        .replace(" end\\*.\nNext ![alt]", " END\\*. NEXT ![ALT]")
         .replace("<b>raw</b> a * b snake_case", "<b>RAW</b> A * B SNAKE_CASE")
         .replace("quoted text\n> goes on", "QUOTED TEXT GOES ON")
         .replace("a task", "A TASK")
