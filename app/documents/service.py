@@ -222,6 +222,22 @@ class DocumentService:
             raise DocumentNotFound(id)
         return replace(document, seconds_left=worker.seconds_left(document))
 
+    async def newest(self, limit: int, after: str | None = None, owner: str | None = None) -> Sequence[Document]:
+        """Documents, the newest first.
+
+        Args:
+            limit: At most so many.
+            after: The id of a document; only those are listed that were added before it.
+            owner: The owner that they must have, or None for any.
+
+        Raises:
+            DocumentNotFound: The owner has no document with the id ``after``.
+        """
+        last = None if after is None else await self.get(after, owner)
+        if self._open is None:
+            return []
+        return await self._store_thread.run(self._open.store.newest, owner, self._clock(), limit, last)
+
     async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
         """The translated file.
 

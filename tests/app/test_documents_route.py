@@ -275,3 +275,19 @@ async def test_without_a_model_documents_are_refused() -> None:
     async with client_of(app) as client:
         problem_of(await post(client), 503, "not_ready")
     await app.state.documents.stop()
+
+
+async def test_documents_are_listed_in_pages_with_the_newest_first() -> None:
+    async with serving() as client:
+        assert (await client.get("/documents")).json() == {"documents": [], "next": None}
+        ids = [(await post(client, filename=f"{number}.txt")).json()["id"] for number in range(3)]
+        await asyncio.gather(*(ended(client, id) for id in ids))
+        first = (await client.get("/documents?limit=2")).json()
+        assert [(item["id"], item["filename"], item["status"]) for item in first["documents"]] == [
+            (ids[2], "2.txt", "done"),
+            (ids[1], "1.txt", "done"),
+        ]
+        rest = (await client.get("/documents", params={"limit": 2, "after": first["next"]})).json()
+        assert ([item["id"] for item in rest["documents"]], rest["next"]) == (ids[:1], None)
+        problem_of(await client.get("/documents?limit=0"), 422, "invalid_request")
+        assert (await client.get("/documents?after=none")).status_code == 404

@@ -30,6 +30,7 @@ ROUTES = [
     ("/translate", "post"),
     ("/attention", "post"),
     ("/documents", "post"),
+    ("/documents", "get"),
     ("/documents/{id}", "get"),
     ("/documents/{id}", "delete"),
     ("/documents/{id}/result", "get"),

@@ -30,7 +30,7 @@ class DocumentBody(AnswerBody):
     """A document and its progress."""
 
     id: str
-    """Its id; without keys, anyone who knows it can get and delete the document."""
+    """Its id; without keys, any caller can get and delete the document."""
 
     status: Literal["queued", "running", "done", "failed", "cancelled"]
     """`queued` until documents before it are done; `failed` with a `problem`."""
@@ -53,6 +53,35 @@ class DocumentBody(AnswerBody):
 
     problem: ProblemBody | None = Field(default=None, exclude_if=is_none)
     """Why it failed; absent unless it failed."""
+
+
+class ListedDocumentBody(AnswerBody):
+    """A document in a list."""
+
+    id: str
+    """Its id."""
+
+    status: Literal["queued", "running", "done", "failed", "cancelled"]
+    """As in its own description."""
+
+    filename: str
+    """The name of the file."""
+
+    created_at: datetime
+    """When it was added."""
+
+    expires_at: datetime
+    """When it and its result will be deleted."""
+
+
+class DocumentsBody(AnswerBody):
+    """A page of documents, the newest first."""
+
+    documents: list[ListedDocumentBody]
+    """The documents."""
+
+    next: str | None
+    """The `after` of the next page; null if there may be no more documents."""
 
 
 DOCUMENT_REQUESTS = request_examples(
@@ -87,4 +116,17 @@ DOCUMENT_DONE = DocumentBody(
     sentences=SentencesBody(done=1, total=1),
     seconds_left=None,
     expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+)
+
+DOCUMENTS_LISTED = DocumentsBody(
+    documents=[
+        ListedDocumentBody(
+            id=DOCUMENT_ID,
+            status="done",
+            filename="document.txt",
+            created_at=datetime(2026, 3, 1, 8, 29, tzinfo=UTC),
+            expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+        )
+    ],
+    next=None,
 )

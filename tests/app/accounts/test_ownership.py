@@ -52,6 +52,9 @@ async def test_a_document_belongs_to_its_key_and_is_counted(tmp_path: Path) -> N
             refused = await client.request(method, f"/documents/{id}{url}", headers=others)
             assert (refused.status_code, refused.json()["code"]) == (404, "document_not_found")
             assert (await client.request(method, f"/documents/{id}{url}")).status_code == 401
+        assert [item["id"] for item in (await client.get("/documents", headers=mine)).json()["documents"]] == [id]
+        assert (await client.get("/documents", headers=others)).json()["documents"] == []
+        assert (await client.get("/documents", params={"after": id}, headers=others)).status_code == 404
         assert (await client.get(f"/documents/{id}/result", headers=mine)).text == "HELLO"
         assert (await client.delete(f"/documents/{id}", headers=mine)).status_code == 200
 
