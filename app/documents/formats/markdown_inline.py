@@ -15,6 +15,7 @@ from typing import NamedTuple
 from app.documents.formats.codes import is_code
 from app.documents.formats.document_file import unescaped
 from app.documents.formats.inline import Group, Node, Point, shown_text
+from app.documents.formats.markdown_emphasis import outline, tidied, with_stars, without
 
 # Everything is bounded, so that odd files take no longer than others.
 _NAMED = r"""[\w:-]{1,100}=(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'|[^\s{}"'=]{1,300})"""
@@ -53,11 +54,13 @@ _INLINE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SPECIAL = re.compile(r"[\\`\[\]<$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|=(?==)|&(?=#?\w+;)|\{(?=[{%:#.\w])")
+_DASH = "\u2013"
+"""The dash that languages have in place of the longer one (U+2014)."""
+
 _BRACKET = re.compile(r"[\[\]\\<]")
 _VERBATIM_TAG = re.compile(r"</?(?:kbd|samp|var|code|tt)\b[^<>]*>")
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w.:-]*)")
 _VOID = ("br", "img", "hr", "input", "wbr", "source", "col")
-_MARKS = "*_~="
 _MAX_SHOWN = 100
 _MAX_DEPTH = 50
 _LONGEST_LABEL = 1000
@@ -108,11 +111,11 @@ class InlineContent:
         self.nodes = self._read(source)
         """Its nodes."""
         texts = list(_texts(self.nodes))
-        self._spellings: dict[str, list[str]] = {text: [] for text in texts if isinstance(text, _Spelled)}
+        self._spellings: dict[str, list[str]] = {_sign(text): [] for text in texts if isinstance(text, _Spelled)}
         for text in texts if self._spellings else ():
             for character in text:
-                if character in self._spellings:
-                    self._spellings[character].append(text.written if isinstance(text, _Spelled) else character)
+                if _sign(character) in self._spellings:
+                    self._spellings[_sign(character)].append(text.written if isinstance(text, _Spelled) else character)
 
     def write(self, nodes: Sequence[Node]) -> str:
         """Other content with the same elements as Markdown, with as few changed signs as possible.
@@ -123,25 +126,25 @@ class InlineContent:
         Args:
             nodes: The other content.
         """
-        tidy = _tidied(nodes)
-        spaced = _without(tidy, lambda group: not any(map(str.isalnum, shown_text(group.children))))
-        for intended in (tidy, _with_stars(tidy), spaced):
+        tidy = tidied(nodes)
+        spaced = without(tidy, lambda group: not any(map(str.isalnum, shown_text(group.children))))
+        for intended in (tidy, with_stars(tidy), spaced):
             for is_escaped in (False, True):
                 text = self._written(intended, is_escaped)
-                if _outline(InlineContent(text, self._is_defined).nodes) == _outline(intended):
+                if outline(InlineContent(text, self._is_defined).nodes) == outline(intended):
                     return text
-        return self._written(_without(tidy, lambda group: True), is_escaped=True)
+        return self._written(without(tidy, lambda group: True), is_escaped=True)
 
     def _written(self, nodes: Sequence[Node], is_escaped: bool) -> str:
         spellings = {character: deque(spelled) for character, spelled in self._spellings.items()}
 
         def character(match: re.Match[str]) -> str:
-            spelled = spellings.get(match[0])
-            if spelled and (written := spelled.popleft()) != match[0]:
+            spelled = spellings.get(_sign(match[0]))
+            if spelled and len(written := spelled.popleft()) > 1:
                 return written
             return f"\\{match[0]}" if is_escaped and _SPECIAL.match(match.string, match.start()) else match[0]
 
-        signs = "".join(map(re.escape, spellings))
+        signs = "".join(re.escape(sign) + _DASH * (sign == "\u2014") for sign in spellings)
         patterns = [f"[{signs}]"] * bool(signs) + [_SPECIAL.pattern] * is_escaped
         pattern = re.compile("|".join(patterns)) if patterns else None
 
@@ -232,6 +235,11 @@ def _close_link(stack: list[_Open], ends: tuple[str, ...]) -> None:
         stack[-1].inside.append(Point(f"[{ends[0]}", ends[0]))
     else:
         stack[-1].inside.append(Group(("[", *ends), tuple(inside)))
+
+
+def _sign(character: str) -> str:
+    """A character, or the longer dash for a dash: a reference to one stands for that of the translation."""
+    return "\u2014" if character == _DASH else character
 
 
 def _texts(nodes: Sequence[Node]) -> Iterator[str]:
@@ -327,91 +335,3 @@ def _closed(stack: list[_Open], run: str) -> str:
 
 def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
-
-
-def _is_emphasis(node: Group) -> bool:
-    return node.source[0][0] in _MARKS
-
-
-def _tidied(nodes: Sequence[Node]) -> list[Node]:
-    """Content without elements around nothing, and without spaces at their inner edges."""
-    tidy: list[Node] = []
-    for node in nodes:
-        if not isinstance(node, Group):
-            is_in_break = tidy and isinstance(tidy[-1], Point) and tidy[-1].source.isspace()
-            if isinstance(node, Point) and node.source.isspace() and tidy and isinstance(tidy[-1], str):
-                tidy[-1] = tidy[-1].rstrip()  # a break in which it would be
-            tidy.append(node.lstrip() if is_in_break and isinstance(node, str) else node)
-            continue
-        inside = _tidied(node.children)
-        if all(isinstance(child, str) and not child.strip() for child in inside):
-            tidy += inside if _is_emphasis(node) else _around_nearest_word(tidy, node)
-            continue
-        first, last = inside[0], inside[-1]
-        if isinstance(first, str):
-            tidy.append(first[: len(first) - len(first.lstrip())])
-            inside[0] = first.lstrip()
-        if isinstance(last, str):
-            inside[-1] = str(inside[-1]).rstrip()
-        tidy.append(Group(node.source, tuple(inside)))
-        if isinstance(last, str):
-            tidy.append(last[len(last.rstrip()) :])
-    return tidy
-
-
-def _around_nearest_word(before: list[Node], link: Group) -> list[Node]:
-    """A link without words, with the last word before it, which is taken from there."""
-    last = before[-1] if before else None
-    if not isinstance(last, str) or not last.strip():
-        return [link]
-    words = last.rstrip()
-    rest, space, word = words.rpartition(" ")
-    before[-1] = rest + space
-    return [Group(link.source, (word,)), last[len(words) :]]
-
-
-def _without(nodes: Sequence[Node], is_dropped: Callable[[Group], bool]) -> list[Node]:
-    """Content without some of its emphasis."""
-    rest: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Group):
-            inside = _without(node.children, is_dropped)
-            is_kept = not (_is_emphasis(node) and is_dropped(node))
-            rest += [Group(node.source, tuple(inside))] if is_kept else inside
-        else:
-            rest.append(node)
-    return rest
-
-
-def _with_stars(nodes: Sequence[Node]) -> list[Node]:
-    """Content with asterisks instead of underscores, which mark no part of a word."""
-    return [
-        Group(
-            tuple(sign.replace("_", "*") for sign in node.source) if _is_emphasis(node) else node.source,
-            tuple(_with_stars(node.children)),
-        )
-        if isinstance(node, Group)
-        else node
-        for node in nodes
-    ]
-
-
-def _outline(nodes: Sequence[Node]) -> list[object]:
-    """Content in a form in which equal content is equal."""
-    outline: list[object] = []
-    texts: list[str] = []
-
-    def add(nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            if isinstance(node, str):
-                texts.append(node)
-                continue
-            outline.extend(("".join(texts), node.source[:2] if isinstance(node, Group) else node.source))
-            texts.clear()
-            if isinstance(node, Group):
-                add(node.children)
-                outline.extend(("".join(texts), "end"))
-                texts.clear()
-
-    add(nodes)
-    return [*outline, "".join(texts)]

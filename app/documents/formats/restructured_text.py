@@ -22,7 +22,7 @@ _PROSE = re.compile(
 )
 _NO_TITLE = re.compile("figure|container|versionadded|versionchanged|deprecated")
 _LINK = re.compile(
-    r"(?<!`)(?P<before>(?::[\w:.+-]{1,50}:)?`)(?P<label>[^`\n]{1,500}?)(?P<after>[ ]++<[^`<>\n]{1,1000}+>`_{0,2})"
+    r"(?<!`)(?P<before>(?::[\w:.+-]{1,50}:)?`)(?P<label>[^`\n]{1,500}?)(?P<after>[ ]<[^`<>\n]{1,1000}+>`_{0,2})"
     r"|\n"
 )
 """A link or role with a label of its own, or the end of a line."""

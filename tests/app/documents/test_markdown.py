@@ -52,6 +52,20 @@ def written(source: str, nodes: list[Node]) -> str:
     return InlineContent(source, lambda label: False).write(nodes)
 
 
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("a &mdash; b", "a \u2013 b", "a &mdash; b"),
+        ("a &ndash; b", "a \u2013 b", "a &ndash; b"),
+        ("a \u2014 b &mdash; c", "a \u2013 b \u2013 c", "a \u2013 b &mdash; c"),
+    ],
+)
+def test_a_reference_to_a_dash_stands_for_the_dash_of_the_translation(
+    source: str, translation: str, expected: str
+) -> None:
+    assert written(source, [translation]) == expected
+
+
 STRONG = ("**", "**")
 
 

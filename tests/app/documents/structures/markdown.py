@@ -117,7 +117,7 @@ MARKDOWN = (
             "`:alt:`, captions": (
                 ":::{«figure»} «house.png»\n:«alt»: The old house\n:«width»: «50%»\n\nIn summer.\n:::\n"
             ),
-            "definition lists": "Apple\n:   A round fruit.\n\n    It grows.\n\nPear\n: Another.\n: And more.\n",
+            "definition lists": "Apple\nFruit\n:   A round fruit.\n\n    It grows.\n\nPear\n: Another.\n: And more.\n",
             "bracketed spans": "Here is [the text]{«.small»} now.\n",
             "values of fields": ":«param a»: First one\n:«return»: Second\n:«tada»: We won.\n",
             "titles of containers": '::: {«.callout-note title»="Read this" «collapse»=«true»}\n## Text\n:::\n',

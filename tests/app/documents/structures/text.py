@@ -54,7 +54,8 @@ TEXT = (
                 '<p><img src="a" alt="‹A dog›"><i title="‹A tip›">‹x y›</i>'
             ),
             "`title`, `noscript`, buttons, `textarea`": (
-                '<title>‹My page›</title><noscript>‹Off›</noscript><input type="submit" value="‹Send›">'
+                "<title>‹My page›</title><noscript>‹Off›</noscript><textarea>‹One line›\n\n‹two›</textarea>"
+                '<input type="submit" value="‹Send›">'
             ),
         },
         {
