@@ -6,11 +6,11 @@ The text pipeline protects inline markup, apart from the labels of links.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from app.documents.formats.document_file import Unit
-from app.documents.formats.inline import Fragment, Group, Node, Point
+from app.documents.formats.inline import Fragment, Group, Node, Point, written
 from app.documents.formats.plain_text import Line, PlainText
 
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
@@ -80,7 +80,7 @@ class RestructuredText(PlainText):
         """Add a unit; labels of links are inline elements in it."""
         if "`" in unit.text and any(match["label"] for match in _LINK.finditer(unit.text)):
             fragment = Fragment(_nodes(unit.text))
-            super().add(fragment.unit, lambda translation: put(_written(fragment.read(translation))))
+            super().add(fragment.unit, lambda translation: put(written(fragment.read(translation))))
         else:
             super().add(unit, put)
 
@@ -109,14 +109,3 @@ def _nodes(text: str) -> Iterator[Node]:
         yield Group((match["before"], match["after"]), (match["label"],)) if is_link else Point("\n", is_break=True)
         position = match.end()
     yield text[position:]
-
-
-def _written(nodes: Iterable[Node]) -> str:
-    return "".join(
-        node.source[0] + _written(node.children) + node.source[1]
-        if isinstance(node, Group)
-        else node
-        if isinstance(node, str)
-        else node.source
-        for node in nodes
-    )

@@ -15,7 +15,7 @@ from itertools import pairwise, takewhile, zip_longest
 from app.documents.formats.cue_division import CUT, divide, wrap
 from app.documents.formats.cue_parts import TAG, CuePart, Line, part_of, parts_of
 from app.documents.formats.document_file import TextFile, unescaped
-from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text, written
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 
@@ -116,7 +116,7 @@ class SubRip(TextFile):
         for part, content in zip(parts, contents, strict=True):
             lines = wrap(part.complete(tuple(content)), len(part.lines), max(len(line.text) for line in part.lines))
             line_end = "\\N" if "\\N" in self.text[part.start : part.end] else self.line_end
-            self.replace(part.start, part.end, line_end.join(self._written(lines).split("\n")))
+            self.replace(part.start, part.end, line_end.join(written(lines, self.source).split("\n")))
             for line in part.echoes:
                 self.replace(line.start, line.start + len(line.text), self.source(shown_text(content).strip()))
 
@@ -145,17 +145,6 @@ class SubRip(TextFile):
         for opening, _, around in open_tags:
             complete += [*around, Point(opening[0])]
         return [*complete, *nodes]
-
-    def _written(self, nodes: Sequence[Node]) -> str:
-        parts = []
-        for node in nodes:
-            if isinstance(node, str):
-                parts.append(self.source(node))
-            elif isinstance(node, Group):
-                parts += [node.source[0], self._written(node.children), node.source[1]]
-            else:
-                parts.append(node.source)
-        return "".join(parts)
 
 
 class WebVtt(SubRip):
