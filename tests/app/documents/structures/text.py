@@ -49,6 +49,7 @@ TEXT = (
         "`.html`, `.htm`, `.xhtml`",
         ".html",
         {
+            "labels of tracks": '<video src="a"><track label="‹German subtitles›" src="b"></video>',
             "text": "<h1 id='a'>‹A title›</h1><p>‹Tom &›amp;‹ Ann ›<b>‹go›</b></p>",
             "the [attributes that readers see](api.md#html-and-xml)": (
                 '<p><img src="a" alt="‹A dog›"><i title="‹A tip›">‹x y›</i>'
