@@ -129,7 +129,7 @@ class Fragment:
             return html.escape(node, quote=False)
         number = len(self._sources)
         self._sources.append(node)
-        if isinstance(node, Group) and (shown_text(node.children).strip() or not _is_aside(node)):
+        if isinstance(node, Group) and (shown_text(node.children).strip() or _has_label(node)):
             return f'<i id="{number}">{"".join(map(self._encode, node.children))}</i>'
         if isinstance(node, Point) and node.shown:
             return f'<code id="{number}">{html.escape(node.shown)}</code>'
@@ -231,8 +231,15 @@ def _joined(nodes: Iterable[Node]) -> tuple[Node, ...]:
 def _is_aside(node: Node) -> bool:
     """Whether nothing of a node belongs to the sentence beside it."""
     if isinstance(node, Group):
-        return not shown_text(node.children) and all(map(_is_aside, node.children))
+        return not shown_text(node.children) and not _has_label(node)
     return isinstance(node, Point) and not node.shown and not node.label
+
+
+def _has_label(node: Node) -> bool:
+    """Whether a node or one in it has a description."""
+    if isinstance(node, Group):
+        return any(map(_has_label, node.children))
+    return isinstance(node, Point) and bool(node.label)
 
 
 Complete = Callable[[tuple[Node, ...]], tuple[Node, ...]]
