@@ -25,6 +25,13 @@ _CODE = re.compile(
     re.VERBOSE,
 )
 _PLURAL_RULE = re.compile(r"nplurals\s*=\s*\d")
+_STYLE = re.compile(
+    r"\s*+(?:(?:margin|padding|border|background|font|text|colou?r|display|position|width|height|max|min|flex|grid|align"
+    r"|justify|overflow|opacity|line-height|float|top|left|right|bottom|cursor|z-index|transform|transition|animation|gap)"
+    r"(?:-[a-z]++)*+\s*+:[^;:!?\n]{1,100}+(?:;\s*+|\Z))++"
+)
+"""Declarations of CSS: ``margin: 0 auto; color: red``."""
+
 _CLASS = re.compile(r"[a-z][a-z0-9-]*+")
 _MAX_LENGTH = 1_000
 
@@ -38,7 +45,7 @@ def is_code(text: str) -> bool:
     if len(text) > _MAX_LENGTH:
         return False
     words = text.split()
-    if all(map(_CODE.fullmatch, words)) or _PLURAL_RULE.match(text):
+    if all(map(_CODE.fullmatch, words)) or _PLURAL_RULE.match(text) or (";" in text and _STYLE.fullmatch(text)):
         return True
     # btn btn-primary
     is_class = len(words) > 1 and all(map(_CLASS.fullmatch, words)) and words[1].startswith(f"{words[0]}-")

@@ -116,7 +116,7 @@ class _Reader:
         return True
 
     def _has_words(self, index: int) -> bool:
-        """Whether there are words between the tags of an element; elements in it need not be searched again."""
+        """Whether an element has words in it, or labels; elements in it need not be searched again."""
         if index < self._fallback_end:
             return True
         end = _end_of_element(self._pieces, index)
@@ -125,7 +125,13 @@ class _Reader:
             for before, piece in zip(self._pieces[index:end], self._pieces[index + 1 : end], strict=False)
             if _start_tag(before) not in ("script", "style")
         )
-        if any(_is_text(piece) and any(map(str.isalpha, piece.source)) for piece in texts):
+        labels = (
+            attribute
+            for piece in self._pieces[index:end]
+            if piece.token is not None and _start_tag(piece)
+            for attribute in _translated_attributes(piece.source, piece.token)
+        )
+        if any(_is_text(piece) and any(map(str.isalpha, piece.source)) for piece in texts) or any(labels):
             self._fallback_end = end
             return True
         return False
