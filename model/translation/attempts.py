@@ -108,7 +108,8 @@ def next_request(
     if findings.signs and num_protected < _MAX_PROTECTED:
         # The model reads no signs, and alignment places them.
         protected = reader.with_protected(sentence, findings.signs)
-        return None if protected is None else _encoded(request, reader.with_placed_spans(protected))
+        placed = None if protected is None else reader.with_placed_spans(protected)
+        return None if placed is None or placed.token_ids == sentence.token_ids else _encoded(request, placed)
     return None
 
 

@@ -7,7 +7,7 @@ by the :class:`model.translation.plan.Plan`; a sentence for which nothing holds 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from model.decoding.options import Hypothesis
@@ -21,6 +21,8 @@ from model.text.symbols import Span, overlaps
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.writing import SentenceWriter
 
+_WORDS = re.compile(r"[^\W\d_]{3,}")
+_LONG = 4
 _WORD = re.compile(r"[^\W\d_]*[a-zäöüß]{2}")
 
 
@@ -30,8 +32,9 @@ class Findings:
 
     Args:
         numbers: Numbers that the translation lacks, or does not have as often or as a whole.
-        signs: Quotation marks, brackets and hyphens between spaces that it lacks.
-        has_stray: Whether it has a single quotation mark or bracket that the sentence does not have.
+        signs: Quotation marks, brackets and hyphens between spaces that it lacks, and signs and protected spans that it
+            has at a wrong place, or around words that are not translated.
+        has_stray: Whether it has quotation marks or brackets that the sentence does not have.
         loops: Whether it is a repetition loop, or empty.
         is_unchanged: Whether it is the sentence as it was, although that has words. Names are, too.
         is_cut: Whether it was cut before all its placeholders.
@@ -97,9 +100,11 @@ class Verifier:
         if not is_verified or hypothesis.finish_reason == "length":
             return SOUND
         spans: Sequence[Span] = ()
+        misplaced: Sequence[Span] = ()
         if sentence.protected:
             target = self.writer.write_with_offsets(sentence, token_ids, None, [])
             text, spans = target.text, sorted(target.spans)
+            misplaced = list(_misplaced(sentence, text, target.spans))
         else:
             text = self.writer.write(sentence, token_ids)
         kept = sentence.kept
@@ -110,7 +115,9 @@ class Verifier:
             numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans), language)
         signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)
         hyphens = [hyphen for hyphen in lost_hyphens(sentence.text, text) if not overlaps(hyphen, kept)]
-        signs = sorted([*signs, *hyphens]) if hyphens else signs
+        around = _around_untranslated(sentence, text) if sentence.is_punctuated else []
+        if hyphens or around or misplaced:
+            signs = merge_spans(sorted({*signs, *hyphens}), sorted({*around, *misplaced}))
         is_unchanged = text == sentence.text and _WORD.search(sentence.plain_text) is not None
         if not (numbers or signs or has_stray or is_unchanged):
             return SOUND
@@ -122,3 +129,26 @@ class Verifier:
         # Protected spans do not count as a translation of the words around them.
         answer, source = self._tokenizer.decode(token_ids), sentence.plain_text
         return loops(answer, source) or is_empty(answer, source)
+
+
+def _misplaced(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans that a translation tears from their words: a letter that follows a word, and a tag before one."""
+    for (start, end), (first, last) in zip(sentence.protected, spans, strict=True):
+        if end - start == 1 and sentence.text[start].isalpha():
+            is_torn = sentence.text[:start].strip() and not any(map(str.isalnum, text[:first]))
+        else:
+            is_torn = sentence.text[end : end + 1].isalpha() and text[last : last + 1] in tuple(",;.:!?")
+        if is_torn:
+            yield start, end
+
+
+def _around_untranslated(sentence: SourceSentence, text: str) -> list[Span]:
+    """The pairs around words of which a translation has some as they were. Names in quotation marks stay as a whole."""
+    around: list[Span] = []
+    for first, last in sentence.pairs:
+        words = _WORDS.findall(sentence.text, first[1], last[0])
+        others = _WORDS.findall(text) if words else ()
+        same = sum(word in others for word in words)
+        if same and (same < len(words) or words[0].islower()) and len(words) < _LONG:
+            around += (first, last)
+    return around

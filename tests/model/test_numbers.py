@@ -9,7 +9,7 @@ import pytest
 from model.decoding.options import Hypothesis
 from model.errors import DecodingError
 from model.text.glossary import GlossaryTerm
-from model.text.numbers import afternoons, find_numbers, wrong_numbers
+from model.text.numbers import find_numbers, wrong_halves_of_day, wrong_numbers
 from model.text.symbols import Part, Symbol
 from model.text.tokenizer import VersoTokenizer
 from model.translation.capabilities import Capabilities
@@ -263,4 +263,4 @@ def test_a_model_without_placeholders_is_asked_once(translator: Translator) -> N
     ],
 )
 def test_an_hour_before_noon_is_not_in_the_afternoon(source: str, answer: str, added: list[str]) -> None:
-    assert [answer[slice(*span)] for span in afternoons(source, answer)] == added
+    assert [answer[slice(*span)] for span in wrong_halves_of_day(source, answer)] == added
