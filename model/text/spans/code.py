@@ -245,14 +245,15 @@ KINDS = (
         ("text/Bild", "image / text", "video/Audio")),
     Kind("value that is a key",
         r"\A(?![A-ZÄÖÜ]\w*[:_]in(?:nen)?\Z|" + LABEL_WITH_KEY + r"\Z)(?:"
-        r"[A-Za-z_]\w*(?:[.:]{1,2}[\w-]{2,60}){1,8}"
+        r"[A-Za-z_$][\w$]*(?:(?:\.|[.:]{1,2}(?=[\w-]{2}))[\w$-]{1,60}){1,8}|(?:--|[.?]|::)[A-Za-z_][\w.:/+-]*|[a-z]+(?:[A-Z][a-z0-9]*)+"
         r"|(?!\w+-(?:in|out|up|off|on|down|only|time|free)\Z)[a-z][a-z0-9]+(?:-[a-z0-9]+){1,8}"
-        r"|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3})"
+        r"|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z][a-z]{3}(?:[-_](?:[A-Z]{2}|\d{3}))?|[A-Z]{2}|\d{3})"
         rf"|(?!(?:{_WORDS_IN_CAPITALS})\Z)[A-Z]{{2,3}}"
         r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: (?P=block)-[\w-]+)*"
         rf"|nplurals=\d[^{LINE_BREAKS}]{{0,500}}\S)\Z",
-        re.compile(r"\A[\w:.-]{2,300}\Z|\A(?P<block>[a-z]{2,20}) (?P=block)-|\Anplurals="),
-        ("home.title", "dark-mode", "fa-home", "en-GB", "EG", "name.common", "btn btn-primary", "user_id",
+        re.compile(r"\A[\w:.$?/+-]{2,300}\Z|\A(?P<block>[a-z]{2,20}) (?P=block)-|\Anplurals="),
+        ("home.title", "dark-mode", "fa-home", "en-GB", "zh-Hant-TW", "EG", "--primary-color", "?attr/title",
+         "name.common", "btn btn-primary", "user_id",
          "nplurals=2; plural=(n != 1);"),
         ("Save", "YES", "e.g.", "Hello.", "OK then", "E-Mail", "e-mail", "sign-in", "Read-only", "12:30", "rot",
          "Kolleg:innen", "E_xit"),

@@ -122,12 +122,12 @@ KINDS = (
         ("12:30:45", "a:b:c", "note:(one)", "::before", "Kolleg:innen", ":D", ":-p", ":1"),
         used_by="Laravel, Rails routes, Symfony, SQL"),
     Kind("reference to another message",
-        r"(?<![\w@])@(?:\.\w+)?:(?:\([\w.]+\)|[\w.]+\w)|\$t\([^()\r\n]{1,200}\)|(?<!\w)@@\w{1,60}(?:@@)?|(?<!\w)§§\w{1,60}§§"
+        r"(?<![\w@])@(?:\.\w+)?:(?:\([\w.]+\)|[\w.]*\w)|\$t\([^()\r\n]{1,200}\)|(?<!\w)@@\w{1,60}(?:@@)?|(?<!\w)§§\w{1,60}§§"
         r"|<<\w[\w .-]{0,60}>>",
         ("@:", "@.", "$t(", "@@", "§§", "<<"),
         ("@:settings.receive.saveToGallery", "⟦@:.hoursUnit⟧ ⟦@:.minutesUnit⟧", "$t(common.ok)", "@@name@@",
          "<<first name>>", "§§date§§",
-         "@.lower:a.b"),
+         "@.lower:a"),
         ("a @: b",),
         used_by="Vue I18n, slang, i18next, Chrome extensions"),
     Kind("name between or after dollar signs",
