@@ -140,7 +140,7 @@ KINDS = (
         ("Wait⟦--⟧what?", "red⟦--⟧blue"),
         ("yes -- no", "---", "--force", "a-b")),
     Kind("check mark or bullet",
-        rf"(?:[{_BULLETS}]\ufe0f?)+(?={_NBSP}{{0,2}}[A-ZÄÖÜ0-9])",
+        rf"(?:[{_BULLETS}]\ufe0f?){{1,4}}(?={_NBSP}{{0,2}}[A-ZÄÖÜ0-9])",
         re.compile(f"[{_BULLETS}]"),
         ("⟦✅⟧ Done ⟦❌⟧ Not done", "⟦👉⟧ Hier klicken ⟦⚠️⟧ Achtung"),
         ("done ✅", "with ✅ or ❌ now"),
