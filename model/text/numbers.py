@@ -122,7 +122,7 @@ def wrong_halves_of_day(source: str, answer: str) -> list[Span]:
     return [
         match.span(2)
         for match in _HALF_DAY.finditer(answer)
-        if int(match[1]) in hours and (match[3] in "pP" or int(match[1]) > 12)
+        if int(match[1]) in hours and (match[3] in "pP" or int(match[1]) >= 12)
     ]
 
 

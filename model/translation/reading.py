@@ -136,6 +136,7 @@ class SourceSentence(Segment):
         """The quotation marks, brackets and protected spans that stand around a few words, without a space."""
         pairs = find_signs(self.text).pairs if has_signs(self.text) else ()
         signs = [((start, start + 1), (end, end + 1)) for start, end in pairs]
+        signs = [pair for pair in signs if all(s in self.protected or not overlaps(s, self.protected) for s in pair)]
         return tuple(
             (first, last)
             for first, last in sorted({*signs, *pairwise(self.protected)})

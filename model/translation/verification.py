@@ -23,6 +23,7 @@ from model.translation.writing import SentenceWriter
 
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _LONG = 4
+_ARTICLE = re.compile(r"(?<!\w)(?:the|an?|this|d(?:as|er|ie|e[nmrs])|eine?[nmrs]?)\Z", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]*[a-zäöüß]{2}")
 
 
@@ -104,7 +105,7 @@ class Verifier:
         if sentence.protected:
             target = self.writer.write_with_offsets(sentence, token_ids, None, [])
             text, spans = target.text, sorted(target.spans)
-            misplaced = list(_misplaced(sentence, text, target.spans))
+            misplaced = list(_misplaced(sentence, text, target.spans)) if sentence.required_ids else ()
         else:
             text = self.writer.write(sentence, token_ids)
         kept = sentence.kept
@@ -132,12 +133,15 @@ class Verifier:
 
 
 def _misplaced(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> Iterator[Span]:
-    """The spans that a translation tears from their words: a letter that follows a word, and a tag before one."""
+    """The spans that a translation tears from their words: a letter and a note after a word, a tag before one."""
     for (start, end), (first, last) in zip(sentence.protected, spans, strict=True):
         if end - start == 1 and sentence.text[start].isalpha():
             is_torn = sentence.text[:start].strip() and not any(map(str.isalnum, text[:first]))
+        elif sentence.text[end : end + 1].isalpha():
+            is_torn = text[last : last + 1] in tuple(",;.:!?")
         else:
-            is_torn = sentence.text[end : end + 1].isalpha() and text[last : last + 1] in tuple(",;.:!?")
+            follows = start > 0 and sentence.text[start - 1].isalpha() and not _ARTICLE.search(sentence.text, 0, start)
+            is_torn = follows and _ARTICLE.search(text, max(0, first - 8), first) is not None
         if is_torn:
             yield start, end
 

@@ -287,6 +287,7 @@ def test_a_model_without_placeholders_is_asked_once(translator: Translator) -> N
         ("Mo-Fr 9-17 Uhr", "Mo-Fr 9-17 p.m.", [" p.m."]),
         ("8-12 Uhr", "8-12 pm", [" pm"]),
         ("von 9 bis 17 Uhr", "from 9 to 17 a.m.", [" a.m."]),
+        ("8:30-12 Uhr", "8:30-12 a.m.", [" a.m."]),
         ("um 12 Uhr", "at 12 p.m.", []),
         ("um 9 Uhr", "at 9 a.m.", []),
         ("15-18 Uhr", "3-6 p.m.", []),

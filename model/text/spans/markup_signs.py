@@ -24,6 +24,10 @@ _LATEX_WORDS = (
 )
 _CODE_DIRECTIVES = "code-block|code|sourcecode|image|figure|include|literalinclude|math|raw|toctree|highlight"
 
+_SWITCHES = (
+    "disabled|checked|hidden|required|readonly|selected|multiple|autoplay|controls|loop|muted|async|defer|open|"
+    "autofocus|novalidate"
+)
 _FIELDS = "param|parameter|arg|argument|key|keyword|type|raises?|exception|var|ivar|cvar|vartype"
 
 _MAX_ELEMENT = 2_000
@@ -39,10 +43,11 @@ def _closed(match: re.Match[str]) -> int:
 # fmt: off
 KINDS = (
     Kind("tag",
-        rf"</?[A-Za-z][\w:.-]{{0,100}}(?:{SPACE}+[\w:@.-]{{1,100}}=(?:{_VALUE}))*+{SPACE}*+\\?/?>"
+        rf"</?[A-Za-z][\w:.-]{{0,100}}(?:{SPACE}+(?:[\w:@.-]{{1,100}}=(?:{_VALUE})|(?:{_SWITCHES})(?=[\s/>])))*+{SPACE}*+\\?/?>"
         rf"|</?[A-Za-z]{{1,20}}=[^<>\s]{{1,100}}>|</?\d{{1,3}}{SPACE}?/?>|<v(?:\.\w{{1,20}})?{SPACE}[^<>{LINE_BREAKS}]{{1,60}}>|<\d\d:[\d:.]{{2,12}}>|<!--[^{LINE_BREAKS}<>]{{0,2000}}-->",
         ("<",),
-        ('<x id="1"/>', "<a href='x' title=\"y > z\">", "<ns:tag ns:a=1>", "<!-- note -->", "⟦<1>⟧terms⟦</1>⟧ of",
+        ('<x id="1"/>', "<a href='x' title=\"y > z\">", "<ns:tag ns:a=1>",
+         '<input type="text" required>', "<hr hidden>", "<!-- note -->", "⟦<1>⟧terms⟦</1>⟧ of",
          "⟦<0/>⟧ is", "⟦<v Anna>⟧Hello", "⟦<00:01.500>⟧Hello",
          r"⟦<a href=\"https://example.com\">⟧the rules⟦</a>⟧ first",
          '⟦<div class=""info-box"" id=""p1"">⟧The device⟦</div>⟧', "⟦<color=#ff0000>⟧Red⟦</color>⟧ now"),
