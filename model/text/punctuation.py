@@ -190,10 +190,11 @@ def wrong_signs(source: str, kept: Sequence[Span], text: str, spans: Sequence[Sp
     before, after = find_signs(source, kept), find_signs(text, spans)
     wrong: list[int] = []
     has_stray = len(after.single) > len(before.single)
+    has_more = len(_SIGN.findall(text)) > len(_SIGN.findall(source))
     for are_brackets in (False, True):
         pairs = _with_words(source, _of_kind(source, before.pairs, are_brackets))
         num_written = len(_with_words(text, _of_kind(text, after.pairs, are_brackets)))
-        has_stray = has_stray or num_written > len(pairs) > 0
+        has_stray = has_stray or (has_more and num_written > len(pairs) > 0)
         if len(pairs) > num_written:
             wrong += (index for pair in pairs for index in pair)
         single = [index for index in before.single if (source[index] in _BRACKETS) == are_brackets]

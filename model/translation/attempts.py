@@ -109,11 +109,12 @@ def next_request(
         return sentence, replace(
             request, options=replace(options, decoding="beam", beam_size=width, num_hypotheses=width)
         )
-    if findings.signs and num_protected < _MAX_PROTECTED:
+    signs = findings.signs or findings.loose
+    if signs and num_protected < _MAX_PROTECTED:
         # The model reads no signs, and alignment places them.
-        protected = reader.with_protected(sentence, findings.signs)
-        placed = None if protected is None else reader.with_placed_spans(protected)
-        return None if placed is None or placed.token_ids == sentence.token_ids else _encoded(request, placed)
+        protected = reader.with_protected(sentence, signs)
+        if protected is not None and (sentence.required_ids or protected.protected != sentence.protected):
+            return _encoded(request, reader.with_placed_spans(protected))
     return None
 
 

@@ -33,8 +33,8 @@ class Findings:
 
     Args:
         numbers: Numbers that the translation lacks, or does not have as often or as a whole.
-        signs: Quotation marks, brackets and hyphens between spaces that it lacks, and signs and protected spans that it
-            has at a wrong place, or around words that are not translated.
+        signs: Quotation marks, brackets and hyphens between spaces that it lacks.
+        loose: Protected spans that it has at a wrong place, and signs around words that it does not translate.
         has_stray: Whether it has quotation marks or brackets that the sentence does not have.
         loops: Whether it is a repetition loop, or empty.
         is_unchanged: Whether it is the sentence as it was, although that has words. Names are, too.
@@ -43,6 +43,7 @@ class Findings:
 
     numbers: tuple[Span, ...] = ()
     signs: tuple[Span, ...] = ()
+    loose: tuple[Span, ...] = ()
     has_stray: bool = False
     loops: bool = False
     is_unchanged: bool = False
@@ -52,8 +53,8 @@ class Findings:
     def severity(self) -> int:
         """0 if the translation is sound; it grows with the harm to the reader. An unchanged sentence may be a name."""
         if self.is_broken:
-            return 4 if self.is_cut else 3 if self.loops else 2
-        return 1 if self.signs or self.has_stray else 0
+            return 5 if self.is_cut else 4 if self.loops else 3
+        return 2 if self.signs or self.has_stray else 1 if self.loose else 0
 
     @property
     def is_broken(self) -> bool:
@@ -117,12 +118,12 @@ class Verifier:
         signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)
         hyphens = [hyphen for hyphen in lost_hyphens(sentence.text, text) if not overlaps(hyphen, kept)]
         around = _around_untranslated(sentence, text) if sentence.is_punctuated else []
-        if hyphens or around or misplaced:
-            signs = merge_spans(sorted({*signs, *hyphens}), sorted({*around, *misplaced}))
+        signs = sorted([*signs, *hyphens]) if hyphens else signs
+        loose = sorted({*around, *misplaced})
         is_unchanged = text == sentence.text and _WORD.search(sentence.plain_text) is not None
-        if not (numbers or signs or has_stray or is_unchanged):
+        if not (numbers or signs or loose or has_stray or is_unchanged):
             return SOUND
-        return Findings(tuple(numbers), tuple(signs), has_stray, is_unchanged=is_unchanged)
+        return Findings(tuple(numbers), tuple(signs), tuple(loose), has_stray, is_unchanged=is_unchanged)
 
     def _is_loop(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
         if not is_suspect(token_ids):
