@@ -14,6 +14,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
 
@@ -108,7 +109,8 @@ def _expression_of_dates(names: Iterable[str], before_day: bool) -> re.Pattern[s
 _DATES = {language: _expression_of_dates(names, language == "en") for language, names in _NAMES_OF_DATES.items()}
 
 
-def find_edits(text: str, language: str) -> list[Edit]:
+@lru_cache(maxsize=4)  # of the text that is being read: its spans and its sentences need them
+def find_edits(text: str, language: str) -> tuple[Edit, ...]:
     """The characters of a text that a model reads in another form, in order; edits do not overlap.
 
     Args:
@@ -129,7 +131,7 @@ def find_edits(text: str, language: str) -> list[Edit]:
     for edit in sorted(candidates):
         if not edits or edit.start >= edits[-1].end:
             edits.append(edit)
-    return edits
+    return tuple(edits)
 
 
 def escape_of_apostrophes(text: str, edits: Sequence[Edit]) -> str:

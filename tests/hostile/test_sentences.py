@@ -19,7 +19,9 @@ NUMBERS = ["1.", "1(1)", "1,000 ", "a1", "12:"]
 
 @pytest.mark.parametrize("part", EDITS)
 def test_the_time_to_find_edits_grows_with_the_size_of_a_text(part: str) -> None:
-    assert_linear(lambda size: processor_s(lambda: find_edits(part * (size // len(part)), "de")), SIZE, LEAST_S)
+    assert_linear(
+        lambda size: processor_s(lambda: find_edits.__wrapped__(part * (size // len(part)), "de")), SIZE, LEAST_S
+    )
 
 
 @pytest.mark.parametrize("part", SIGNS)
