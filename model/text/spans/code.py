@@ -249,7 +249,7 @@ KINDS = (
         r"|(?!\w+-(?:in|out|up|off|on|down|only|time|free)\Z)[a-z][a-z0-9]+(?:-[a-z0-9]+){1,8}"
         r"|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z][a-z]{3}(?:[-_](?:[A-Z]{2}|\d{3}))?|[A-Z]{2}|\d{3})"
         rf"|(?!(?:{_WORDS_IN_CAPITALS})\Z)[A-Z]{{2,3}}"
-        r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: (?P=block)-[\w-]+)*"
+        r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: [a-z][a-z0-9-]*)*"
         rf"|nplurals=\d[^{LINE_BREAKS}]{{0,500}}\S)\Z",
         re.compile(r"\A[\w:.$?/+-]{2,300}\Z|\A(?P<block>[a-z]{2,20}) (?P=block)-|\Anplurals="),
         ("home.title", "dark-mode", "fa-home", "en-GB", "zh-Hant-TW", "EG", "--primary-color", "?attr/title",
