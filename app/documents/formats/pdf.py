@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import pypdf.filters  # noqa: F401 -- the library imports it only when a file needs it
 from pypdf import PdfReader
 
 from app.documents.formats.document_file import DocumentFile

@@ -31,7 +31,7 @@ _OBJECT = re.compile(
 """Directives that describe what their arguments name; the bodies are prose."""
 _MAX_LINES = 200
 _LINK = re.compile(
-    r"(?P<start>(?<![\w`:])(?::[\w:+.-]{1,60}:)?`)(?P<text>[^`<>]{1,300}[^`<>\s])(?P<end>\s<[^`<>]{1,1000}>`_{0,2})"
+    r"(?P<start>(?<![\w`:])(?::[\w:+.-]{1,60}:)?`)(?P<text>[^`<>]{0,300}[^`<>\s])(?P<end>\s{1,3}<[^`<>]{1,1000}>`_{0,2})"
 )
 
 
