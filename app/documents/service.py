@@ -249,6 +249,22 @@ class DocumentService:
             document = await self.get(document.id)
         return document
 
+    async def newest(self, owner: str, limit: int, after: str | None = None) -> Sequence[Document]:
+        """The documents of an owner, the newest first.
+
+        Args:
+            owner: The owner.
+            limit: At most so many.
+            after: The id of a document; only those are listed that were added before it.
+
+        Raises:
+            DocumentNotFound: The owner has no document with the id ``after``.
+        """
+        last = None if after is None else await self.get(after, owner)
+        if self._open is None:
+            return []
+        return await self._store_thread.run(self._open.store.newest, owner, self._clock(), limit, last)
+
     async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
         """The translated file.
 

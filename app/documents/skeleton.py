@@ -39,6 +39,9 @@ _HOLE_OF_CUE = re.compile(r"Qx(\d++)xQ(?:(?:(?!-->|Qx\d).)*+Qx\1xQ)*+", re.DOTAL
 _NUMBER = re.compile(r"Qx(\d++)xQ")
 _CAPTION_MARK = re.compile(r'(?<=[\["])Qx(\d++)xQ(?=[\]|"])')
 _ATTRIBUTE_MARK = re.compile('="?Qx')
+_TAGS_OF_CUE = re.compile(r"\A(?:<[^<>]*+>|\{[^{}]*+\})++|(?:<[^<>]*+>|\{[^{}]*+\})++\Z")
+"""Tags at the ends of a cue's text, which belong to the text: another cue may have them in a translation."""
+
 _BETWEEN = re.compile(r"Qx\d++xQ|(?<=>)(?=<)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*+>")
 _NEXT_LINE = re.compile(r"\n[^\S\n]*+(?:(?:[-*+•>|]|\d{1,3}[.)])[^\S\n]++)*+")
@@ -46,7 +49,7 @@ _LANGUAGE_OF_CATALOG = re.compile(r'^ {8}"(?P<code>[\w-]+)" ?: ?\{', re.MULTILIN
 _SEPARATOR = re.compile("[.,:'\u2019\u00a0\u202f ]")
 _LABEL = re.compile(r"(?<![\]\\!])\[(?!\^)([^\[\]\n]++)\](?:\[\])?+(?![\[(:])")
 _ESCAPE = re.compile(r"\\(?=[^\w\s])")
-_TITLE_RULE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$", re.MULTILINE)
+_TITLE_RULE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*(?=\r?$)", re.MULTILINE)
 _STRING_GOES_ON = re.compile(r'"[ \t]*\r?\n[ \t]*"')
 _SHOWN_AS = {Role.OPENING: "", Role.CLOSING: "", Role.POINT: OBJECT, Role.CONTENT: OBJECT, Role.BREAK: "\n"}
 _REACH = 2_000
@@ -253,16 +256,22 @@ class _Template:
         self._pieces: list[str] = []
         self._holes: list[str] = []
         end = 0
-        for hole in (_HOLE_OF_CUE if is_cued else _HOLE).finditer(marked):
-            piece = marked[end : hole.start()]
+        for match in (_HOLE_OF_CUE if is_cued else _HOLE).finditer(marked):
+            piece, hole = marked[end : match.start()], match[0]
+            if is_cued and self._holes and (tags := _TAGS_OF_CUE.match(piece)):
+                self._holes[-1] += tags[0]
+                piece = piece[tags.end() :]
+            if is_cued and (tags := _TAGS_OF_CUE.search(piece)):
+                hole = tags[0] + hole
+                piece = piece[: tags.start()]
             # Such a piece may be within a text, too.
             is_in_paragraph = piece.count("\n") < 2 and (not piece.strip() or _NEXT_LINE.fullmatch(piece))
             if self._holes and is_in_paragraph:
-                self._holes[-1] += piece + hole[0]
+                self._holes[-1] += piece + hole
             else:
                 self._pieces.append(piece)
-                self._holes.append(hole[0])
-            end = hole.end()
+                self._holes.append(hole)
+            end = match.end()
         self._pieces.append(marked[end:])
 
     def place(self, index: int) -> str:
@@ -304,10 +313,13 @@ class _Template:
                 parts = [part.replace("\\N", " ") for part in parts]
             tokens = Counter(part.strip() if self._is_cued or part.strip() else part.strip(" ") for part in parts)
             for token, count in tokens.items():
+                if self._is_cued and original and token.startswith("<"):  # where a cue begins, it may be there again
+                    count = min(count, original.count(token))
                 if token and max(content.count(token), flat.count(_plain(token) or token)) < count:
                     yield index, token, content
             if not _ATTRIBUTE_MARK.search(hole):
-                for tag in Counter(_TAG.findall(content)) - Counter(_TAG.findall(hole)):
+                tags, expected = (Counter(_TAG.findall(text)) for text in (content, hole))
+                for tag in tags.keys() - expected.keys() if self._is_cued else tags - expected:
                     yield index, "no such tag", tag
             captions = set(map(int, _CAPTION_MARK.findall(hole)))  # those in tags are not in the flat text
             numbers = (number for number in _numbers(hole) if number not in captions)

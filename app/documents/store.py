@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -114,6 +114,23 @@ class DocumentStore:
     def get(self, id: str) -> Document | None:
         """A document, or None if there is none with this id."""
         return self._select("SELECT * FROM documents WHERE id = ?", id)
+
+    def newest(self, owner: str, now: float, limit: int, after: Document | None = None) -> Sequence[Document]:
+        """The documents of an owner that have not expired, the newest first.
+
+        Args:
+            owner: The owner.
+            now: The time.
+            limit: At most so many.
+            after: Only documents that were added before this one.
+        """
+        query = (
+            f"SELECT * FROM documents WHERE owner = ? AND (expires_at > ? OR {_ACTIVE}) "
+            "AND (? IS NULL OR (created_at, id) < (?, ?)) ORDER BY created_at DESC, id DESC LIMIT ?"
+        )
+        last = (None, None) if after is None else (after.created_at, after.id)
+        rows = self._database.execute(query, (owner, now, last[0], *last, limit))
+        return [_document(row) for row in rows]
 
     def next_active(self) -> Document | None:
         """The document to translate now: of the most urgent owners, that of the owner who has waited longest.
@@ -257,11 +274,7 @@ class DocumentStore:
 
     def _select(self, query: str, *values: object) -> Document | None:
         row = self._database.execute(query, values).fetchone()
-        if row is None:
-            return None
-        columns = {name: row[name] for name in _COLUMNS}
-        problem, priority = columns["problem"] and json.loads(columns["problem"]), Priority(columns["priority"])
-        return Document(**{**columns, "problem": problem, "priority": priority})
+        return None if row is None else _document(row)
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is complete or missing after a power failure."""
@@ -276,6 +289,12 @@ class DocumentStore:
         for path in self._folder.iterdir():
             if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in ids):
                 path.unlink(missing_ok=True)
+
+
+def _document(row: sqlite3.Row) -> Document:
+    columns = {name: row[name] for name in _COLUMNS}
+    problem, priority = columns["problem"] and json.loads(columns["problem"]), Priority(columns["priority"])
+    return Document(**{**columns, "problem": problem, "priority": priority})
 
 
 def _needed_bytes(num_bytes: int, num_characters: int) -> int:

@@ -108,6 +108,13 @@ class DocumentNotFound(ServiceError, code="document_not_found", status=404, titl
         super().__init__(f"There is no document {id[:64]!r}; documents are deleted after a day.")
 
 
+class DocumentsNotListed(ServiceError, code="documents_not_listed", status=403, title="Documents cannot be listed"):
+    """The service has no keys, so that nobody may know the ids of others."""
+
+    def __init__(self) -> None:
+        super().__init__("Documents are listed for the owner of a key; without keys, an id is a secret.")
+
+
 class DocumentNotDone(ServiceError, code="document_not_done", status=409, title="The document is not translated yet"):
     """The result of a document is requested, but its ``status`` is not ``done``."""
 

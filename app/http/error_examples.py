@@ -19,6 +19,7 @@ ERRORS: tuple[Exception, ...] = (
     errors.StorageFull(),
     errors.StorageUnavailable(),
     errors.DocumentNotFound(DOCUMENT_ID),
+    errors.DocumentsNotListed(),
     errors.DocumentNotDone("running"),
     errors.MalformedBody("The body is not valid JSON: expected value at line 1 column 10."),
     errors.NotAcceptable("text/html", ["application/json"]),

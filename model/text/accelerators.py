@@ -15,10 +15,12 @@ MAX_CHARACTERS = 80
 
 _LETTER = r"[^\W\d_]"
 _BEFORE_WORD = re.compile(rf"(?<![\w&~])[&_~](?={_LETTER}(?![A-Za-z]{{0,30}};))")
-_IN_WORD = re.compile(
-    rf"(?<={_LETTER})&(?=[a-zäöü](?![A-Za-z]{{0,30}};))"
-    r"|(?<!\w)[A-ZÄÖÜ][a-zäöü]{0,2}(_)(?=[a-zäöü])"  # User_id is an identifier
-)
+# User_id is an identifier: what follows a sign inside a label is no word.
+_NO_WORD = r"(?:\w|ß\w*|(?:[bcdfgklmnpstz]|ch|ck|ll|nn|tt|ss|tz|ier)?(?:en|ern|eln)|n?ces|n?ts?|ngs?|tions?|gen)(?!\w)"
+LABEL_WITH_KEY = rf"[A-ZÄÖÜ](?:[a-zäöü]{{0,2}}_(?=[a-zäöü])|[a-zäöü]{{3,30}}_(?={_NO_WORD}))\w*"
+"""A word with an underscore before the letter of its key: ``E_xit``, ``Schlie_ßen``."""
+
+_IN_WORD = re.compile(rf"(?<={_LETTER})&(?=[a-zäöü](?![A-Za-z]{{0,30}};))|(?<!\w)(?={LABEL_WITH_KEY})\w*?(_)")
 
 
 def find_accelerator(text: str) -> Span | None:

@@ -13,7 +13,8 @@ import html
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
 
@@ -75,10 +76,41 @@ _GENDER_ARTICLE = re.compile(
     rf"(?P<second>d(?:er|ie|en|em|es)|er|sie|ih[nmr]|sein|dessen|deren)(?![\w*])",
     re.IGNORECASE,
 )
+_ENGLISH_DATES = (
+    "January February March April June July August September October November December "
+    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
+)
+_GERMAN_DATES = (
+    "Januar Februar März April Juni Juli August September Oktober November Dezember "
+    "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag"
+)
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "Mo", "Di", "Mi", "Do", "Fr", "Sa", "So")
 _FEMININE = ("die", "sie", "deren", "ihr", "der")
 
+_NAMES_OF_DATES = {
+    "en": {name[:3]: name for name in _ENGLISH_DATES.split()},
+    "de": {name[: 2 if name.endswith(("tag", "woch")) else 3]: name for name in _GERMAN_DATES.split()}
+    | {"Mrz": "März"},
+}
 
-def find_edits(text: str, language: str) -> list[Edit]:
+
+def _expression_of_dates(names: Iterable[str], before_day: bool) -> re.Pattern[str]:
+    """Abbreviations beside a day of the month or before a year."""
+    days, months = ("|".join(name for name in names if (name in _DAYS) == are_days) for are_days in (True, False))
+    end = r"(?!\w)(?:\.(?=,? ?\w))?"
+    day = r"\d{1,2}(?!\d|[.:]\d| ?%)|" if before_day else ""
+    return re.compile(
+        rf"(?<!\w)(?:(?:(?<=\d )|(?<=\d\. ))(?P<after>{months})t?{end}"
+        rf"|(?P<before>{months})t?{end}(?=\ (?:{day}(?:19|20)\d\d\b))"
+        rf"|(?P<day>{days}){end}(?=, (?:\d{{1,2}}(?:\.| [A-Z])|(?:{months})\w*\.? \d)))"
+    )
+
+
+_DATES = {language: _expression_of_dates(names, language == "en") for language, names in _NAMES_OF_DATES.items()}
+
+
+@lru_cache(maxsize=4)  # of the text that is being read: its spans and its sentences need them
+def find_edits(text: str, language: str) -> tuple[Edit, ...]:
     """The characters of a text that a model reads in another form, in order; edits do not overlap.
 
     Args:
@@ -91,13 +123,15 @@ def find_edits(text: str, language: str) -> list[Edit]:
     if has_escapes or (not text.isascii() and _RARE.search(text)):
         candidates += [Edit(*match.span(), "'") for match in _APOSTROPHE.finditer(text)]
         candidates += _letters(text)
+    if language in _DATES:
+        candidates += _dates(text, language)
     if language == "de" and ("Innen" in text or _GENDER_SIGN.search(text)):
         candidates += _gender_forms(text)
     edits: list[Edit] = []
     for edit in sorted(candidates):
         if not edits or edit.start >= edits[-1].end:
             edits.append(edit)
-    return edits
+    return tuple(edits)
 
 
 def escape_of_apostrophes(text: str, edits: Sequence[Edit]) -> str:
@@ -210,11 +244,11 @@ def with_edits(text: str, origins: Sequence[int] | None, edits: Sequence[Edit]) 
 
 
 def _letters(text: str) -> Iterator[Edit]:
-    """Character references of letters, and letters in other characters."""
+    """Character references of letters and dashes, and letters in other characters."""
     if "&" in text:
         for match in _REFERENCE.finditer(text):
             letter = html.unescape(match[0])
-            if len(letter) == 1 and letter.isalpha():
+            if len(letter) == 1 and (letter.isalpha() or letter in "\u2013\u2014"):
                 yield Edit(*match.span(), letter)
     if text.isascii():
         return
@@ -228,6 +262,12 @@ def _letters(text: str) -> Iterator[Edit]:
         composed = unicodedata.normalize("NFC", match[0])
         if len(composed) < len(match[0]):
             yield Edit(*match.span(), composed)
+
+
+def _dates(text: str, language: str) -> Iterator[Edit]:
+    """Abbreviated months and days of the week in a date."""
+    for match in _DATES[language].finditer(text):
+        yield Edit(*match.span(), _NAMES_OF_DATES[language][match[match.lastgroup or 0]])
 
 
 def _gender_forms(text: str) -> Iterator[Edit]:

@@ -24,7 +24,7 @@ _MARKER = re.compile(
 _NUMBER = re.compile(rf"^{_SPACE}*\d{{1,3}}\.{_SPACE}+(?=\S)", re.MULTILINE)
 _BRACKETS = {"(": ")", "[": "]"}
 _OPENING = {closing: opening for opening, closing in _BRACKETS.items()}
-_HYPHENS_BETWEEN_SPACES = re.compile(r"(?<=\s)(?:-{1,2}|[\u2013\u2014])(?=\s)")
+_HYPHENS_BETWEEN_SPACES = re.compile(r"(?<=\s)(?:-{1,2}|[\u2013\u2014]|&[mn]dash;|&#821[12];)(?=\s)")
 _ENDING_SIGNS = ".!?…"
 _OTHER_SPACE = re.compile(rf"[^\S {LINE_BREAKS}]")
 _UNUSUAL_SPACES = re.compile(rf"(?<=\S)(?! \S)[^\S{LINE_BREAKS}]+(?=\S)")
@@ -80,7 +80,9 @@ def without_edges(text: str, start: int, end: int, spans: Sequence[Span], roles:
         roles: Their roles.
     """
     first, last = bisect_left(spans, (start, start)), bisect_left(spans, (end, end))
-    while first < last and roles.get(spans[first]) == "edge" and not text[start : spans[first][0]].strip():
+    while first < last and not text[start : spans[first][0]].strip():
+        if roles.get(spans[first]) != "edge" and not _closes_sentence(text, spans, first):
+            break
         start = _after_space(text, spans[first][1], end)
         first += 1
     stop = end
@@ -97,6 +99,13 @@ def without_edges(text: str, start: int, end: int, spans: Sequence[Span], roles:
         if text[inside[0]].isalpha() and not text[inside[1] - 1].isspace():
             return inside
     return start, end
+
+
+def _closes_sentence(text: str, spans: Sequence[Span], number: int) -> bool:
+    """Whether a span belongs to the sentence before it, after whose end mark it stands: ``_Stop._ Go``."""
+    start, end = spans[number]
+    is_sentence = start > 0 and text[start - 1] in _ENDING_SIGNS and not (number and spans[number - 1][1] == start)
+    return is_sentence and text[end : end + 1].isspace()
 
 
 def without_unpaired(text: str, start: int, end: int) -> Span:
@@ -150,12 +159,12 @@ def lost_hyphens(source: str, translation: str) -> list[Span]:
     dashes = list(_HYPHENS_BETWEEN_SPACES.finditer(source))
     if len(_HYPHENS_BETWEEN_SPACES.findall(translation)) >= len(dashes):
         return []
-    return [dash.span() for dash in dashes if dash[0][0] == "-"]
+    return [dash.span() for dash in dashes if dash[0][0] in "-&"]
 
 
 def has_hyphens(sentence: str) -> bool:
-    """Whether a sentence has a hyphen after a space, which a model may write as a dash."""
-    return " -" in sentence
+    """Whether a sentence has a hyphen or a reference after a space, which a model may write as a dash."""
+    return " -" in sentence or " &" in sentence
 
 
 def _after_space(text: str, start: int, end: int) -> int:

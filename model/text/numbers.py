@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from model.text.symbols import Span, overlaps
 
@@ -19,6 +20,7 @@ _DATE_OR_TIME = re.compile(r"\d{1,4}([.:])\d{1,2}(?:\1\d{1,4})?")
 _FREE_ENDING = re.compile(r"\d(?:st|nd|rd|th|s|[ap]m|ern?|st?e[nrs]?|te[nrs]?)\Z", re.IGNORECASE)
 _FREE_FOLLOWER = re.compile(r"\.\s+\w|\s?[ap]\.?m\b", re.IGNORECASE)
 _AFTERNOON = re.compile(r"(?<=\dpm)|\s?p\.?m\b", re.IGNORECASE)
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\Z")
 _OTHER_POINT = str.maketrans(".,", ",.")
 _LARGEST_WORD = 12
 _NUMBER_WORD = re.compile(
@@ -28,9 +30,12 @@ _NUMBER_WORD = re.compile(
 )
 """Words that a translation may write in digits, up to 12."""
 
-_MORNING = re.compile(r"(?<![\d.:,])(0?\d|1[01])(?:[.:]\d\d)?\s?Uhr\b(?!\s(?:abends|nachmittags|nachts|mittags))")
+_HOUR = r"(?<![\d.:,])([01]?\d|2[0-4])(?:[.:]\d\d)?(?![\d.:,]\d)"
+_HOURS = re.compile(
+    rf"(?:{_HOUR}\s?(?:-|\u2013|bis|und|oder)\s?)?{_HOUR}\s?Uhr\b(?!\s(?:abends|nachmittags|nachts|mittags))"
+)
 _OF_AFTERNOON = re.compile(r"abend|nachmittag|nacht|mittag", re.IGNORECASE)
-_WRITTEN_AFTERNOON = re.compile(r"(?<![\d.:,])(0?\d|1[01])(?:[.:]\d\d)?(\s?p\.?m\b\.?)", re.IGNORECASE)
+_HALF_DAY = re.compile(rf"{_HOUR}(\s?([ap])\.?m\b\.?)", re.IGNORECASE)
 
 
 def find_numbers(text: str, kept: Sequence[Span] = ()) -> list[Span]:
@@ -79,11 +84,30 @@ def wrong_numbers(
     small = {str(number) for number in range(_LARGEST_WORD + 1)} if _NUMBER_WORD.search(source) else set()
     digits = [(span, _digits(answer, span)) for span in rest]
     surplus = {same for span, same in digits if same not in small and (span not in plain or parts[same])}
-    return sorted({*wrong, *(span for span in numbers if _digits(source, span) in surplus)})
+    wrong += (span for span in numbers if _digits(source, span) in surplus)
+    return sorted({*wrong, *_torn(source, lost, answer, plain, parts), *_uneven(source, numbers, answer, written)})
 
 
-def afternoons(source: str, answer: str) -> list[Span]:
-    """The ``p.m.`` that an English translation adds to German hours before noon: 8 Uhr is in the morning.
+def _torn(source: str, lost: Sequence[Span], answer: str, written: Sequence[Span], unused: Counter[str]) -> list[Span]:
+    """The numbers of which a translation has all parts, in a number with other parts: 1:10 in 1:10:10."""
+    parts = [_parts(answer, span) for span in written]
+    torn = {part for own in parts if 0 < sum(unused[part] > 0 for part in set(own)) < len(own) for part in own}
+    return [span for span in lost if len(own := _parts(source, span)) > 1 and torn.issuperset(own)]
+
+
+def _uneven(source: str, numbers: Sequence[Span], answer: str, written: Sequence[Span]) -> list[Span]:
+    """The ranges of which a translation writes one number with a comma and the other with a point: 9.30-17.00."""
+    forms = {answer[slice(*span)] for span in written}
+    uneven: list[Span] = []
+    for first, second in pairwise(numbers):
+        if source[first[1] : second[0]].strip() in ("-", "\u2013") and "." in source[slice(*first)]:
+            commas = [source[slice(*span)].replace(".", ",") in forms for span in (first, second)]
+            uneven += (first, second) if commas[0] != commas[1] else ()
+    return uneven
+
+
+def wrong_halves_of_day(source: str, answer: str) -> list[Span]:
+    """The ``p.m.`` that an English translation adds to German hours, which are those of a day of 24: 8 Uhr, 9-17 Uhr.
 
     Args:
         source: A German sentence.
@@ -91,8 +115,15 @@ def afternoons(source: str, answer: str) -> list[Span]:
     """
     if "Uhr" not in source or _OF_AFTERNOON.search(source):
         return []
-    hours = {int(match[1]) for match in _MORNING.finditer(source)}
-    return [match.span(2) for match in _WRITTEN_AFTERNOON.finditer(answer) if int(match[1]) in hours]
+    hours: set[int] = set()
+    for match in _HOURS.finditer(source):
+        written = {int(hour) for hour in match.groups() if hour}
+        hours |= written if len(written) > 1 else written - {12}  # noon alone is in p.m.
+    return [
+        match.span(2)
+        for match in _HALF_DAY.finditer(answer)
+        if int(match[1]) in hours and (match[3] in "pP" or int(match[1]) >= 12)
+    ]
 
 
 def _unmatched(
@@ -121,7 +152,10 @@ def _unmatched(
 
 def _is_form_of(number: str, written: str, language: str) -> bool:
     """Whether equal digits are written as they are in the source, or with other separators throughout."""
-    if number == written or _LETTER.search(number) or _LETTER.search(written):
+    if number == written or _LETTER.search(number):
+        return True
+    written = _ORDINAL.sub("", written)
+    if _LETTER.search(written):
         return True
     groups, others = _DIGITS.findall(number), _DIGITS.findall(written)
     separators, changed = _DIGITS.sub("", number), _DIGITS.sub("", written)

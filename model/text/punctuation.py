@@ -38,7 +38,7 @@ _ASCII_SIGN = re.compile(r"[()\[\]{}\"']")
 _MAX_DEPTH = 8
 """Signs that may be open at once; of more, the first ones count as single."""
 
-_STYLES = {("de", "en"): str.maketrans("„‚“‘", "“‘”’"), ("en", "de"): str.maketrans("“‘”’", "„‚“‘")}
+STYLES = {("de", "en"): str.maketrans("„‚“‘", "“‘”’"), ("en", "de"): str.maketrans("“‘”’", "„‚“‘")}
 """Typographic quotation marks of a language, and those of the other; pairs of other styles are kept."""
 
 _OWN_PAIRS = {"de": ("„“", "‚‘"), "en": ("“”", "‘’")}
@@ -152,7 +152,7 @@ def certain_changes(
         spans: These spans in it, in order.
         languages: The language of the sentence and that of its translation, without regions.
     """
-    if not _has_signs(source) and not _has_signs(text):
+    if not has_signs(source) and not has_signs(text):
         if _marks(source) == _marks(text):  # most sentences
             return []
         before = after = Signs([], [])
@@ -170,8 +170,14 @@ def certain_changes(
     return chosen
 
 
+def has_signs(text: str) -> bool:
+    """Whether a text has quotation marks or brackets; most texts have none."""
+    # The first expression takes a third of the time.
+    return (_ASCII_SIGN if text.isascii() else _SIGN).search(text) is not None
+
+
 def wrong_signs(source: str, kept: Sequence[Span], text: str, spans: Sequence[Span]) -> tuple[list[Span], bool]:
-    """The signs of a sentence without a counterpart in its translation, and whether the translation has a single one.
+    """The signs of a sentence without a counterpart in its translation, and whether the translation has others.
 
     Args:
         source: The sentence.
@@ -179,26 +185,22 @@ def wrong_signs(source: str, kept: Sequence[Span], text: str, spans: Sequence[Sp
         text: Its translation.
         spans: These spans in it, in order.
     """
-    if not _has_signs(source) and not _has_signs(text):
+    if not has_signs(source) and not has_signs(text):
         return [], False
     before, after = find_signs(source, kept), find_signs(text, spans)
     wrong: list[int] = []
+    has_stray = len(after.single) > len(before.single)
+    has_more = len(_SIGN.findall(text)) > len(_SIGN.findall(source))
     for are_brackets in (False, True):
         pairs = _with_words(source, _of_kind(source, before.pairs, are_brackets))
-        if len(pairs) > len(_with_words(text, _of_kind(text, after.pairs, are_brackets))):
+        num_written = len(_with_words(text, _of_kind(text, after.pairs, are_brackets)))
+        has_stray = has_stray or (has_more and num_written > len(pairs) > 0)
+        if len(pairs) > num_written:
             wrong += (index for pair in pairs for index in pair)
         single = [index for index in before.single if (source[index] in _BRACKETS) == are_brackets]
         if len(single) > sum((text[index] in _BRACKETS) == are_brackets for index in after.single):
             wrong += single
-    has_stray = len(after.single) > len(before.single)
     return [(index, index + 1) for index in sorted(wrong)], has_stray
-
-
-def _has_signs(text: str) -> bool:
-    """Whether a text has quotation marks or brackets; most texts have none."""
-    return (_ASCII_SIGN if text.isascii() else _SIGN).search(
-        text
-    ) is not None  # the first one takes a third of the time
 
 
 def _marks(text: str) -> str:
@@ -222,7 +224,7 @@ def _of_kind(text: str, pairs: Sequence[Span], are_brackets: bool) -> list[Span]
 
 def _in_style(source: str, signs: Signs, languages: tuple[str, str]) -> str:
     """A sentence with the quotation marks of the target language in place of those of its own."""
-    style = _STYLES.get(languages)
+    style = STYLES.get(languages)
     if style is None or source.isascii():
         return source
     own = _OWN_PAIRS[languages[0]]

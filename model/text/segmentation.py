@@ -27,6 +27,9 @@ _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 _EMOJI_TAIL = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 _WIDE_SPACE_AFTER_INITIAL = re.compile(r"([A-Z]\s*)[^\S\x00-\x7f](?=\.)")
 _FIRST_REACH = 64
+_MAX_READ = 8_000
+_MIN_FOLLOWING = 200
+"""Characters that the library reads at once, and those that follow the end of a sentence, so that it is certain."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def split_segment(
         fits: As for :func:`split_text`.
         kept: Spans in order; the sentence is not split inside one.
     """
-    start, end = _trim(text, start, end)
+    start, end = stripped(text, start, end)
     return _split_long(text, start, end, fits, lambda index: after_span(index, kept)) if start < end else []
 
 
@@ -94,28 +97,52 @@ def join_text(text: str, segments: Sequence[Segment], translations: Sequence[str
     return "".join([*parts, text[position:]])
 
 
-def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int]]:
-    line = encodable(line)
-    # The library panics on "Plan A" with a no-break space before the full stop: this space has more than one byte.
-    line = _WIDE_SPACE_AFTER_INITIAL.sub(r"\1 ", line)
-    sentences = list(sentencex.segment(language, line))
-    if "".join(sentences) != line:
-        # The library promises sentences that add up to the line; if they do not, the line is not split.
-        sentences = [line]
-    position = offset
-    for sentence in sentences:
-        start, end = _trim(sentence, 0, len(sentence))
-        if start < end:
-            yield position + start, position + end
-        position += len(sentence)
+def stripped(text: str, start: int, end: int) -> Span:
+    """A part of a text without the whitespace at its ends.
 
-
-def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    Args:
+        text: The text.
+        start: Index of the part's first character.
+        end: Index after its last character.
+    """
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
         end -= 1
     return start, end
+
+
+def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int]]:
+    line = encodable(line)
+    # The library panics on "Plan A" with a no-break space before the full stop: this space has more than one byte.
+    line = _WIDE_SPACE_AFTER_INITIAL.sub(r"\1 ", line)
+    sentences = list(_segmented(line, language))
+    if "".join(sentences) != line:
+        # The library promises sentences that add up to the line; if they do not, the line is not split.
+        sentences = [line]
+    position = offset
+    for sentence in sentences:
+        start, end = stripped(sentence, 0, len(sentence))
+        if start < end:
+            yield position + start, position + end
+        position += len(sentence)
+
+
+def _segmented(line: str, language: str) -> Iterator[str]:
+    """The sentences of a line, which the library reads in parts: one of quotation marks takes it quadratic time."""
+    while len(line) > _MAX_READ:
+        part = line[:_MAX_READ]
+        length = 0
+        for sentence in sentencex.segment(language, part):
+            if length + len(sentence) > _MAX_READ - _MIN_FOLLOWING:
+                break
+            length += len(sentence)
+            yield sentence
+        if not length:
+            length = part.rfind(" ") + 1 or len(part)
+            yield part[:length]
+        line = line[length:]
+    yield from sentencex.segment(language, line)
 
 
 def _split_long(
@@ -143,9 +170,9 @@ def _split_long(
             # Not even one character fits: the model will report that the source is too long.
             or outside(start + 1)
         )
-        first, last = _trim(text, start, cut)
+        first, last = stripped(text, start, cut)
         segments.append(Segment(first, last))
-        start, _ = _trim(text, cut, end)
+        start, _ = stripped(text, cut, end)
     return segments
 
 

@@ -12,7 +12,7 @@ from model.decoding.options import DecodingOptions, FinishReason, Hypothesis, Ou
 from model.decoding.sentence import DecodingRequest
 from model.errors import DecodingError
 from model.text.symbols import Span
-from model.translation.attempts import Attempt, attempt_of, next_request
+from model.translation.attempts import Attempt, Pieces, attempt_of, next_request, pieces_of
 from model.translation.confidence import UNCALIBRATED, Calibration, Confidence, Evidence
 from model.translation.joining import SourceText, TextWriter, WrittenText
 from model.translation.options import TranslationOptions
@@ -94,6 +94,7 @@ class Plan:
         self._calibration = calibration
         self._outcomes: dict[int, Outcome] = {}  # by sentence
         self._attempts: dict[int, list[Attempt]] = {}  # of sentences that are decoded again
+        self._pieces: dict[int, Pieces] = {}  # of those for which nothing holds
         self._unchanged: set[int] = set()
         for_decoding = options.for_decoding
         self._pending = {
@@ -130,6 +131,9 @@ class Plan:
             else:
                 self._outcomes[index] = outcome
             return
+        if index in self._pieces:
+            self._settle_piece(index, outcome)
+            return
         attempt = attempt_of(self._verifier, self.sentences[index], request, outcome, self.options)
         if attempt.findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
             self._outcomes[index] = attempt.hypothesis
@@ -137,10 +141,12 @@ class Plan:
         attempts = self._attempts.setdefault(index, [])
         attempts.append(attempt)
         retry = next_request(self._reader, request, attempts, self.options.num_hypotheses)
-        if retry is None:
-            self._settle_best(index)
-        else:
+        if retry is not None:
             self.sentences[index], self._pending[index] = retry
+        elif (pieces := pieces_of(self._reader, request, attempts, self.options)) and pieces.request:
+            self._pieces[index], self._pending[index] = pieces, pieces.request
+        else:
+            self._settle_best(index)
 
     def drop_retries(self) -> list[int]:
         """Settle the sentences whose further decoding is pending with their best answer, and return their indices."""
@@ -289,11 +295,17 @@ class Plan:
 
     @property
     def _ranked(self) -> list[Sequence[Hypothesis]]:
-        """The hypotheses of the sentences by rank: the best of all sentences, then their k-th alternatives."""
+        """The hypotheses of the sentences by rank: the best of all sentences, then their k-th alternatives.
+
+        A sentence with fewer alternatives than others has its best hypothesis in their place.
+        """
         best = self.hypotheses
-        num_alternatives = min((len(hypothesis.alternatives) for hypothesis in best), default=0)
-        others = ([hypothesis.alternatives[rank] for hypothesis in best] for rank in range(num_alternatives))
-        return [best, *others]
+        num_alternatives = max((len(hypothesis.alternatives) for hypothesis in best), default=0)
+        answers = [(hypothesis, *hypothesis.alternatives) for hypothesis in best]
+        return [
+            best,
+            *([own[rank] if rank < len(own) else own[0] for own in answers] for rank in range(1, num_alternatives + 1)),
+        ]
 
     def _hypothesis(self, index: int) -> Hypothesis:
         outcome = self._outcomes[index]
@@ -310,6 +322,18 @@ class Plan:
             or (self.options.return_alignment and rank == 0)
             or self._writer.needs_attention(self.sentences[index], hypothesis.token_ids)
         )
+
+    def _settle_piece(self, index: int, outcome: Hypothesis) -> None:
+        """Store the outcome of a piece of a sentence; the next one is pending, or else the sentence is settled."""
+        pieces = self._pieces[index]
+        pieces.add(outcome)
+        if pieces.request and outcome.finish_reason == "stop":
+            self._pending[index] = pieces.request
+            return
+        if not pieces.request:
+            sentence, answer = pieces.sentence, pieces.hypothesis
+            self._attempts[index].append(Attempt(sentence, answer, self._verifier.verify(sentence, answer)))
+        self._settle_best(index)
 
     def _settle_best(self, index: int) -> None:
         """Settle a sentence with its best attempt. It stays as it is if even that is broken."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import cached_property
+from itertools import islice, pairwise
 
 from model.languages import plain_code
 from model.text.accelerators import find_accelerator
@@ -30,7 +31,7 @@ from model.text.glossary import find_terms, is_inflected
 from model.text.layout import single_bars, unusual_spaces
 from model.text.placeholders import TargetPrefix, TargetSentence, blank_spans, cut_spans, mask_spans, without_spans
 from model.text.protection import Protect, merge_spans, spans_with_roles, unknown_spans
-from model.text.punctuation import QUOTES, quotes_to_read
+from model.text.punctuation import QUOTES, find_signs, has_signs, quotes_to_read
 from model.text.segmentation import Segment
 from model.text.spans import Role
 from model.text.symbols import (
@@ -47,6 +48,9 @@ from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.model_input import ModelInput
 from model.translation.options import Formality, TranslationOptions
+
+_FEW_WORDS = 4
+"""Words that stay together in a translation; more need not."""
 
 _FORMS: dict[Formality, str] = {"formal": FORMAL, "informal": INFORMAL}
 
@@ -131,6 +135,20 @@ class SourceSentence(Segment):
         """The characters that are no punctuation: its protected spans and edits, except for quotation marks."""
         others = [(start, end) for start, end, _ in self.edits if self.text[start:end] not in QUOTES]
         return merge_spans(self.protected, others) if others else self.protected
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[Span, Span], ...]:
+        """The quotation marks, brackets and protected spans that stand around a few words, without a space."""
+        pairs = find_signs(self.text).pairs if has_signs(self.text) else ()
+        signs = [((start, start + 1), (end, end + 1)) for start, end in pairs]
+        signs = [pair for pair in signs if all(s in self.protected or not overlaps(s, self.protected) for s in pair)]
+        return tuple(
+            (first, last)
+            for first, last in sorted({*signs, *pairwise(self.protected)})
+            if (words := self.text[first[1] : last[0]])
+            and not (words[0].isspace() or words[-1].isspace())
+            and len(words.split()) <= _FEW_WORDS
+        )
 
     @property
     def plain_text(self) -> str:

@@ -7,7 +7,7 @@ by the :class:`model.translation.plan.Plan`; a sentence for which nothing holds 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from model.decoding.options import Hypothesis
@@ -21,6 +21,9 @@ from model.text.symbols import Span, overlaps
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.writing import SentenceWriter
 
+_WORDS = re.compile(r"[^\W\d_]{3,}")
+_LONG = 4
+_ARTICLE = re.compile(r"(?<!\w)(?:the|an?|this|d(?:as|er|ie|e[nmrs])|eine?[nmrs]?)\Z", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]*[a-zäöüß]{2}")
 
 
@@ -31,7 +34,8 @@ class Findings:
     Args:
         numbers: Numbers that the translation lacks, or does not have as often or as a whole.
         signs: Quotation marks, brackets and hyphens between spaces that it lacks.
-        has_stray: Whether it has a single quotation mark or bracket that the sentence does not have.
+        loose: Protected spans that it has at a wrong place, and signs around words that it does not translate.
+        has_stray: Whether it has quotation marks or brackets that the sentence does not have.
         loops: Whether it is a repetition loop, or empty.
         is_unchanged: Whether it is the sentence as it was, although that has words. Names are, too.
         is_cut: Whether it was cut before all its placeholders.
@@ -39,6 +43,7 @@ class Findings:
 
     numbers: tuple[Span, ...] = ()
     signs: tuple[Span, ...] = ()
+    loose: tuple[Span, ...] = ()
     has_stray: bool = False
     loops: bool = False
     is_unchanged: bool = False
@@ -48,8 +53,8 @@ class Findings:
     def severity(self) -> int:
         """0 if the translation is sound; it grows with the harm to the reader. An unchanged sentence may be a name."""
         if self.is_broken:
-            return 4 if self.is_cut else 3 if self.loops else 2
-        return 1 if self.signs or self.has_stray else 0
+            return 5 if self.is_cut else 4 if self.loops else 3
+        return 2 if self.signs or self.has_stray else 1 if self.loose else 0
 
     @property
     def is_broken(self) -> bool:
@@ -97,9 +102,11 @@ class Verifier:
         if not is_verified or hypothesis.finish_reason == "length":
             return SOUND
         spans: Sequence[Span] = ()
+        misplaced: Sequence[Span] = ()
         if sentence.protected:
             target = self.writer.write_with_offsets(sentence, token_ids, None, [])
             text, spans = target.text, sorted(target.spans)
+            misplaced = list(_misplaced(sentence, text, target.spans)) if sentence.required_ids else ()
         else:
             text = self.writer.write(sentence, token_ids)
         kept = sentence.kept
@@ -110,11 +117,13 @@ class Verifier:
             numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans), language)
         signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)
         hyphens = [hyphen for hyphen in lost_hyphens(sentence.text, text) if not overlaps(hyphen, kept)]
+        around = _around_untranslated(sentence, text) if sentence.is_punctuated else []
         signs = sorted([*signs, *hyphens]) if hyphens else signs
+        loose = sorted({*around, *misplaced})
         is_unchanged = text == sentence.text and _WORD.search(sentence.plain_text) is not None
-        if not (numbers or signs or has_stray or is_unchanged):
+        if not (numbers or signs or loose or has_stray or is_unchanged):
             return SOUND
-        return Findings(tuple(numbers), tuple(signs), has_stray, is_unchanged=is_unchanged)
+        return Findings(tuple(numbers), tuple(signs), tuple(loose), has_stray, is_unchanged=is_unchanged)
 
     def _is_loop(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
         if not is_suspect(token_ids):
@@ -122,3 +131,29 @@ class Verifier:
         # Protected spans do not count as a translation of the words around them.
         answer, source = self._tokenizer.decode(token_ids), sentence.plain_text
         return loops(answer, source) or is_empty(answer, source)
+
+
+def _misplaced(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans that a translation tears from their words: a letter and a note after a word, a tag before one."""
+    for (start, end), (first, last) in zip(sentence.protected, spans, strict=True):
+        if end - start == 1 and sentence.text[start].isalpha():
+            is_torn = sentence.text[:start].strip() and not any(map(str.isalnum, text[:first]))
+        elif sentence.text[end : end + 1].isalpha():
+            is_torn = text[last : last + 1] in tuple(",;.:!?")
+        else:
+            follows = start > 0 and sentence.text[start - 1].isalpha() and not _ARTICLE.search(sentence.text, 0, start)
+            is_torn = follows and _ARTICLE.search(text, max(0, first - 8), first) is not None
+        if is_torn:
+            yield start, end
+
+
+def _around_untranslated(sentence: SourceSentence, text: str) -> list[Span]:
+    """The pairs around words of which a translation has some as they were. Names in quotation marks stay as a whole."""
+    around: list[Span] = []
+    for first, last in sentence.pairs:
+        words = _WORDS.findall(sentence.text, first[1], last[0])
+        others = _WORDS.findall(text) if words else ()
+        same = sum(word in others for word in words)
+        if same and (same < len(words) or words[0].islower()) and len(words) < _LONG:
+            around += (first, last)
+    return around

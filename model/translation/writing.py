@@ -16,7 +16,7 @@ from model.text.accelerators import place_of_accelerator
 from model.text.case_folding import capitals_of_source, in_capitals, index_to_capitalise, spans_in_capitals
 from model.text.glossary import spans_of_terms
 from model.text.layout import dashes_of_source, has_hyphens
-from model.text.numbers import afternoons
+from model.text.numbers import wrong_halves_of_day
 from model.text.placeholders import (
     Place,
     ProtectedSpan,
@@ -28,7 +28,7 @@ from model.text.placeholders import (
     without_spans,
     written_places,
 )
-from model.text.punctuation import Change, certain_changes, find_signs
+from model.text.punctuation import STYLES, Change, certain_changes
 from model.text.symbols import Span, Symbol, TargetText, overlaps, placeholder
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.alignment import counterpart, insertion_point
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _APOSTROPHE = re.compile("['\u2019]")
-_FEW_WORDS = 4
 _APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
 
@@ -225,20 +224,18 @@ def _around_words(
     answer: str,
     target_spans: Sequence[Span],
 ) -> dict[int, int]:
-    """The target tokens that missing pairs of quotation marks and brackets precede, by number of the sign.
+    """The target tokens that missing pairs precede, by number of the span.
 
-    A pair around a few words stands around those that are aligned with them. Many words need not stay together.
+    A pair around a few words stands around those that are aligned with them.
     """
     numbers = {sentence.protected[number]: number for number in missing if number < len(sentence.protected)}
     places: dict[int, int] = {}
-    for opening, closing in find_signs(sentence.text).pairs:
-        first, last = numbers.get((opening, opening + 1)), numbers.get((closing, closing + 1))
-        if first is None or last is None or len(sentence.text[opening:closing].split()) > _FEW_WORDS:
-            continue
-        words = counterpart(rows, source_spans, target_spans, answer, (opening + 1, closing))
-        if words is not None:
-            for number, index in zip((first, last), words, strict=True):
-                places[number] = sum(start < index for start, _ in target_spans)
+    for (start, first), (last, end) in sentence.pairs if numbers else ():
+        ends = numbers.get((start, first)), numbers.get((last, end))
+        words = counterpart(rows, source_spans, target_spans, answer, (first, last)) if None not in ends else None
+        for number, index in zip(ends, words or (), strict=False):
+            if number is not None:
+                places[number] = sum(token < index for token, _ in target_spans)
     return places
 
 
@@ -259,6 +256,10 @@ def _restored(parts: Sequence[Place | TargetText], sentence: SourceSentence, num
         parts = [_in_capitals(part) if isinstance(part, TargetText) else part for part in parts]
     spaces = [ProtectedSpan(sentence.text[slice(*space)]) for space in sentence.spaces]
     protected = describe_spans(sentence.text, sentence.protected)
+    if style := STYLES.get(sentence.pair):  # a quotation mark that is placed by alignment
+        protected = [
+            replace(span, text=span.text.translate(style)) if len(span.text) == 1 else span for span in protected
+        ]
     for term in sentence.fixed_terms:
         index = sentence.protected.index(term.span)
         protected[index] = replace(protected[index], text=term.target)
@@ -279,11 +280,11 @@ def _with_accelerator(translation: TargetSentence, sentence: SourceSentence) -> 
     return translation if place is None else translation.with_replaced(place, place, sentence.text[start:end])
 
 
-def _without_afternoons(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
-    """The changes of an English translation that remove each ``p.m.`` of a German hour before noon."""
+def _without_halves_of_day(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
+    """The changes of an English translation that remove each ``p.m.`` of an hour of a day of 24."""
     if not sentence.is_punctuated or sentence.pair != ("de", "en"):
         return []
-    return [(start, end, "") for start, end in reversed(afternoons(sentence.text, text))]
+    return [(start, end, "") for start, end in reversed(wrong_halves_of_day(sentence.text, text))]
 
 
 def _punctuated(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
@@ -309,7 +310,7 @@ def _with_capital_x(sentence: SourceSentence, text: str, spans: Sequence[Span]) 
     return [(*span, word) for span, word in reversed(words) if not overlaps(span, spans)]
 
 
-_PASSES = (_without_afternoons, _punctuated, _hyphenated, _with_capital_x)
+_PASSES = (_without_halves_of_day, _punctuated, _hyphenated, _with_capital_x)
 
 
 def _with_escapes(translation: TargetSentence, sentence: SourceSentence, num_given: int) -> TargetSentence:

@@ -295,6 +295,9 @@ class RoteDocuments:
     async def get(self, id: str, owner: str | None = None) -> Document:
         return self._found()
 
+    async def newest(self, owner: str, limit: int, after: str | None = None) -> Sequence[Document]:
+        return [self._found()]
+
     async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
         self._found()
         return DocumentResult("document.de.txt", "text/plain", b"Guten Morgen.\n")

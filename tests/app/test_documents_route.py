@@ -275,3 +275,10 @@ async def test_without_a_model_documents_are_refused() -> None:
     async with client_of(app) as client:
         problem_of(await post(client), 503, "not_ready")
     await app.state.documents.stop()
+
+
+async def test_without_keys_documents_are_not_listed() -> None:
+    async with serving() as client:
+        await post(client)
+        problem_of(await client.get("/documents"), 403, "documents_not_listed")
+        problem_of(await client.get("/documents?limit=0"), 422, "invalid_request")

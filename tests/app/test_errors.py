@@ -57,6 +57,7 @@ ERRORS: list[Exception] = [
     errors.CrossSiteRefused(None),
     errors.KeyBehindBody(65_536),
     errors.DocumentNotFound("abc"),
+    errors.DocumentsNotListed(),
     errors.DocumentNotDone("running"),
     errors.NotFound("/translat", ["/translate"]),
     errors.MethodNotAllowed("GET", "/translate"),

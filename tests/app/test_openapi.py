@@ -31,6 +31,7 @@ ROUTES = [
     ("/attention", "post"),
     ("/detect", "post"),
     ("/documents", "post"),
+    ("/documents", "get"),
     ("/documents/{id}", "get"),
     ("/documents/{id}", "delete"),
     ("/documents/{id}/result", "get"),

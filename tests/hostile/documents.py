@@ -210,6 +210,8 @@ TEXT = {
     "dot leaders": repeated(". "),
 }
 RESTRUCTURED = {
+    "openings of links": repeated("`a <"),
+    "spaces in labels": repeated("`a" + " " * 600),
     "directives": repeated(".. note:: a\n"),
     "directives and options": repeated(".. note::\n   :a: b\n\n   c\n\n"),
     "titles": repeated("a\n---\n\n"),
@@ -272,6 +274,8 @@ MARKDOWN = {
     "keys of front matter": repeated("title: >\n a\n", "---\n", "---\n"),
     "a value of many lines": repeated(" a\n", "---\ntitle: >\n", "---\n"),
     "a value of one line": repeated(" a", "---\ntitle: ", " #\n---\n"),
+    "openings of images": repeated("![a]("),
+    "terms without a definition": repeated("a\nb\nc\n\n"),
     "containers": repeated(":::note\na\n"),
     "colons": repeated(":"),
     "definitions of terms": repeated("a\n: b\n"),
@@ -503,6 +507,7 @@ XLIFF_FILES = {
     "sections": repeated("<![CDATA[a]]>", XLIFF + '<trans-unit id="1"><source>', "</source></trans-unit>" + XLIFF_END),
 }
 JSON_FILES = {
+    "declarations of styles": repeated("color: a; ", '{"a": "', '"}'),
     "numbers": repeated("1,", "[", "1]"),
     "empty lists": repeated("[],", "[", "1]"),
     "empty objects": repeated("{},", "[", "1]"),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 
 QUICK = {
-    "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts", "wrapped text"),
+    "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts", "wrapped text", "quotation marks"),
     "rst": ("titles", "rules"),
     "md": ("brackets", "spaces in a paragraph", "escapes", "formulas that do not end", "shortcodes of several lines"),
     "html": ("one tag of many attributes", "a reference with many digits"),

@@ -7,17 +7,21 @@ import pytest
 from model.text.character_edits import find_edits
 from model.text.numbers import find_numbers, wrong_numbers
 from model.text.punctuation import certain_changes, find_signs, quotes_to_read, wrong_signs
+from model.text.segmentation import split_text
 from tests.hostile.test_requests import LEAST_S, assert_linear, processor_s
 
 SIZE = 30_000
-EDITS = ["a''", "e\u0301", "&uuml", "Aa*", "a\\'", "e_r", "`t", "d:", "Aa(", "a\u0301\u0301", "ein*", "&#"]
+EDITS = ["a''", "e\u0301", "&uuml", "Aa*", "a\\'", "e_r", "`t", "d:", "Aa(", "a\u0301\u0301", "ein*", "&#", "1 Jan. "]
 SIGNS = ["(", "([", '"', "'a", " '", "((a))", "! ", "».«", "a'"]
+LINES = ["“a", "(", "`a", "A. ", "«", "a! ", "'"]
 NUMBERS = ["1.", "1(1)", "1,000 ", "a1", "12:"]
 
 
 @pytest.mark.parametrize("part", EDITS)
 def test_the_time_to_find_edits_grows_with_the_size_of_a_text(part: str) -> None:
-    assert_linear(lambda size: processor_s(lambda: find_edits(part * (size // len(part)), "de")), SIZE, LEAST_S)
+    assert_linear(
+        lambda size: processor_s(lambda: find_edits.__wrapped__(part * (size // len(part)), "de")), SIZE, LEAST_S
+    )
 
 
 @pytest.mark.parametrize("part", SIGNS)
@@ -36,3 +40,11 @@ def test_the_time_to_compare_numbers_grows_with_the_size_of_a_text(part: str) ->
         wrong_numbers(text, find_numbers(text), answer, find_numbers(answer))
 
     assert_linear(lambda size: processor_s(lambda: compare(part * (size // len(part)), part * 9)), SIZE // 10, LEAST_S)
+
+
+@pytest.mark.parametrize("part", LINES)
+def test_the_time_to_split_a_line_grows_with_its_length(part: str) -> None:
+    def split(text: str) -> None:
+        split_text(text, "de", lambda start, end: True)
+
+    assert_linear(lambda size: processor_s(lambda: split(part * (size // len(part)))), SIZE * 2, LEAST_S)

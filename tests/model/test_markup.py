@@ -63,6 +63,7 @@ def test_changed_texts_keep_every_tag_once(document: str, format: MarkupFormat) 
         ("Donau&shy;dampf&#xad;schiff A\u200bB", ["Donaudampfschiff AB"]),
         ("<noscript><p>one</p><p>two</p></noscript>", ["one", "two"]),
         ("a<noscript><img src=x></noscript>b <video src=x></video> c", ["ab c"]),
+        ("<video><track label='red cat' src=x></video>a", ["red cat", "a"]),
         ("<audio>one <b>two</b></audio><canvas>x</canvas><object data=y><p>z</p></object>", ["one two", "x", "z"]),
         ("<textarea>one\n  two</textarea>", ["one\ntwo"]),
         ("go <svg aria-label=A><title>B &amp; c</title><style>d{}</style><text>e</text></svg> on", [

@@ -9,7 +9,7 @@ import pytest
 from model.decoding.options import Hypothesis
 from model.errors import DecodingError
 from model.text.glossary import GlossaryTerm
-from model.text.numbers import afternoons, find_numbers, wrong_numbers
+from model.text.numbers import find_numbers, wrong_halves_of_day, wrong_numbers
 from model.text.symbols import Part, Symbol
 from model.text.tokenizer import VersoTokenizer
 from model.translation.capabilities import Capabilities
@@ -83,6 +83,10 @@ def test_a_number_is_a_word_with_a_digit_and_its_separators(text: str, numbers: 
         ("5 0 0 2 2 33", "5 0 2 2 33", ["0"]),
         ("3-12 goals", "3-12-12 Tore", ["12"]),
         ("see 521(a)(2)(B)", "siehe 521(a)(B)", ["521(a)(2)(B)"]),
+        ("ratio 1:10", "Verhältnis 1:10:10", ["1:10"]),
+        ("open 9.30-17.00", "geöffnet 9,30-17.00", ["9.30", "17.00"]),
+        ("1.50-2.50 m", "1,50-2,50 m", []),
+        ("at 3.10", "on 3,10th", []),
     ],
 )
 def test_a_translation_may_separate_digits_otherwise_and_lose_none(source: str, answer: str, lost: list[str]) -> None:
@@ -157,7 +161,27 @@ def test_of_several_hypotheses_the_first_with_all_numbers_is_chosen(translator: 
     answers = [hypothesis(translator, text) for text in ("rote Katze.", "rote 7 Katze.", "Katze 7.")]
     plan.settle_one(0, Hypothesis.ranked(answers))
     assert not plan.pending
-    assert plan.hypotheses == [Hypothesis.ranked([answers[1], answers[0], answers[2]])]
+    assert plan.hypotheses == [Hypothesis.ranked([answers[1], answers[2]])]
+
+
+def test_of_several_hypotheses_those_without_a_number_are_left_out(translator: Translator) -> None:
+    plan = planned(translator, "red 7 cat.", replace(GREEDY, decoding="beam", num_hypotheses=3))
+    answers = [hypothesis(translator, text) for text in ("rote 7 Katze.", "rote Katze.", "Katze 7.")]
+    plan.settle_one(0, Hypothesis.ranked(answers))
+    assert plan.hypotheses == [Hypothesis.ranked([answers[0], answers[2]])]
+
+
+def test_a_sentence_for_which_nothing_holds_is_decoded_piece_by_piece(translator: Translator) -> None:
+    text = "red cat 7, 42 dog {x}."
+    plan = translator.prepare(text, "en", "de", GREEDY)
+    pieces: list[str] = []
+    plan.settle_one(0, hypothesis(translator, "rote Katze."))
+    while plan.pending:
+        (request,) = plan.pending
+        pieces += [] if request.required_ids else [translator.pipeline.tokenizer.decode(request.source_ids)]
+        plan.settle_one(0, hypothesis(translator, "rote " * (1 if pieces else 9)))
+    assert pieces == ["red cat", "dog"]
+    assert plan.complete().text == "rote 7, 42 rote {x}."
 
 
 FAILURES = [
@@ -260,7 +284,14 @@ def test_a_model_without_placeholders_is_asked_once(translator: Translator) -> N
         ("um 8 Uhr abends", "at 8 p.m.", []),
         ("um 20 Uhr", "at 8 p.m.", []),
         ("8 Leute", "8 p.m.", []),
+        ("Mo-Fr 9-17 Uhr", "Mo-Fr 9-17 p.m.", [" p.m."]),
+        ("8-12 Uhr", "8-12 pm", [" pm"]),
+        ("von 9 bis 17 Uhr", "from 9 to 17 a.m.", [" a.m."]),
+        ("8:30-12 Uhr", "8:30-12 a.m.", [" a.m."]),
+        ("um 12 Uhr", "at 12 p.m.", []),
+        ("um 9 Uhr", "at 9 a.m.", []),
+        ("15-18 Uhr", "3-6 p.m.", []),
     ],
 )
-def test_an_hour_before_noon_is_not_in_the_afternoon(source: str, answer: str, added: list[str]) -> None:
-    assert [answer[slice(*span)] for span in afternoons(source, answer)] == added
+def test_hours_of_a_day_of_24_are_in_no_half_of_it(source: str, answer: str, added: list[str]) -> None:
+    assert [answer[slice(*span)] for span in wrong_halves_of_day(source, answer)] == added

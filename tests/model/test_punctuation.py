@@ -111,6 +111,7 @@ def test_a_protected_span_at_the_end_of_the_source_has_no_end_mark() -> None:
         ("haha)) good", "haha) gut", "))", False),
         ("He left.", "Er ging).", "", True),
         ("Tomorrow (maybe).", "Morgen ().", "()", False),
+        ('Tap "Open".', '"Tippen" auf "Open".', "", True),
     ],
 )
 def test_signs_without_a_counterpart_are_wrong(source: str, text: str, wrong: str, has_stray: bool) -> None:

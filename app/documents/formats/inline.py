@@ -175,6 +175,23 @@ def shown_text(nodes: Iterable[Node]) -> str:
     )
 
 
+def written(nodes: Iterable[Node], write: Callable[[str], str] = str) -> str:
+    """Content as a text file has it, in which the source of a group is what is before and after its content.
+
+    Args:
+        nodes: The content.
+        write: Writes a text.
+    """
+    return "".join(
+        write(node)
+        if isinstance(node, str)
+        else f"{node.source[0]}{written(node.children, write)}{node.source[1]}"
+        if isinstance(node, Group)
+        else str(node.source)
+        for node in nodes
+    )
+
+
 def _is_text(nodes: Sequence[Node]) -> bool:
     return len(nodes) == 1 and isinstance(nodes[0], str)
 

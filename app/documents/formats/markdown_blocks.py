@@ -37,6 +37,9 @@ _LINE = re.compile(
 )
 _INDENTED = re.compile(r'(?:(?:!!!|\?\?\?\+?)[ \t]+[\w -]+?|===[!+]?)(?:[ \t]+"(?P<title>[^"\n]*)")?')
 _PREFIXED = re.compile(r"(?:(?:\[\^|\*\[)[^\[\]\n]+\]:|:(?:[\w+-][\w +.-]{0,60}:)?(?=[ \t]))[ \t]*+")
+_TERM = re.compile(r"(?:[^\W\d_]|[*_`\[]\S)[^\n]{0,80}+\Z")
+_DEFINITION = re.compile(r":[ \t]+\S")
+_MAX_TERMS = 5
 _STRONG_LINE = re.compile(r"\*\*[^*\n]+\*\*:?|__[^_\n]+__:?")
 _DIRECTIVE = re.compile(
     r"(?P<fence>`{3,}+|~{3,}+|:{3,}+)[ \t]*\{?(?P<name>mermaid|(?<=\{)[\w:-]+)\}?(?:[ \t]+(?P<argument>\S[^`\n]*))?"
@@ -97,6 +100,10 @@ def dialect_parser() -> MarkdownIt:
 def _dialect(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """The rule."""
     line = _content(state, start)
+    if not silent and _begins_terms(state, start, end):
+        _push(state, "inline", start, line)
+        state.line = start + 1
+        return True
     if not line or line[0] not in "!$%(*+-/:;<=?[\\_`{~ie" or state.is_code_block(start):
         return False
     if _ends_of_raw(state, start, line):
@@ -126,6 +133,15 @@ def _dialect(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         elif marker:
             _read_marker(state, start, end, marker)
     return bool(marker or prefix)
+
+
+def _begins_terms(state: StateBlock, start: int, end: int) -> bool:
+    """Whether a line and at least one below it are terms of one definition."""
+    for number in range(start, min(start + _MAX_TERMS + 1, end)):
+        line = _content(state, number)
+        if not _TERM.match(line):
+            return number > start + 1 and bool(_DEFINITION.match(line))
+    return False
 
 
 def _content(state: StateBlock, line: int) -> str:

@@ -1,10 +1,10 @@
-"""Changes of emphasis and links in a paragraph of Markdown, where its translation cannot have them as they were."""
+"""Changes of the inline content of Markdown before it is written: what Markdown cannot express is left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.documents.formats.inline import Group, Node
+from app.documents.formats.inline import Group, Node, Point
 
 _MARKS = "*_~="
 
@@ -22,7 +22,10 @@ def tidied(nodes: Sequence[Node]) -> list[Node]:
     tidy: list[Node] = []
     for node in nodes:
         if not isinstance(node, Group):
-            tidy.append(node)
+            is_in_break = tidy and isinstance(tidy[-1], Point) and tidy[-1].source.isspace()
+            if isinstance(node, Point) and node.source.isspace() and tidy and isinstance(tidy[-1], str):
+                tidy[-1] = tidy[-1].rstrip()  # a break in which it would be
+            tidy.append(node.lstrip() if is_in_break and isinstance(node, str) else node)
             continue
         inside = tidied(node.children)
         if all(isinstance(child, str) and not child.strip() for child in inside):
@@ -56,7 +59,7 @@ def without(nodes: Sequence[Node], is_dropped: Callable[[Group], bool]) -> list[
 
     Args:
         nodes: The content.
-        is_dropped: Whether an emphasis is left out.
+        is_dropped: Whether emphasis is left out.
     """
     rest: list[Node] = []
     for node in nodes:
@@ -92,7 +95,7 @@ def outline(nodes: Sequence[Node]) -> list[object]:
     Args:
         nodes: The content.
     """
-    parts: list[object] = []
+    outline: list[object] = []
     texts: list[str] = []
 
     def add(nodes: Sequence[Node]) -> None:
@@ -100,12 +103,12 @@ def outline(nodes: Sequence[Node]) -> list[object]:
             if isinstance(node, str):
                 texts.append(node)
                 continue
-            parts.extend(("".join(texts), node.source[:2] if isinstance(node, Group) else node.source))
+            outline.extend(("".join(texts), node.source[:2] if isinstance(node, Group) else node.source))
             texts.clear()
             if isinstance(node, Group):
                 add(node.children)
-                parts.extend(("".join(texts), "end"))
+                outline.extend(("".join(texts), "end"))
                 texts.clear()
 
     add(nodes)
-    return [*parts, "".join(texts)]
+    return [*outline, "".join(texts)]

@@ -9,11 +9,14 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from app.documents.formats.codes import is_code
 from app.documents.formats.document_file import unescaped
 from app.documents.formats.inline import Group, Node, Point, shown_text
 from app.documents.formats.markdown_emphasis import outline, tidied, with_stars, without
+from app.serving.detection import has_letters
 
 # Everything is bounded, so that odd files take no longer than others.
 _NAMED = r"""[\w:-]{1,100}=(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'|[^\s{}"'=]{1,300})"""
@@ -61,6 +64,9 @@ _CAPTION = re.compile(
 _CAPTION_NUMBER = re.compile("\ufdd0([0-9]{1,6})\ufdd0")
 _NOT_IN_CAPTION = re.compile(r"[\[\]|\"<>\n]")
 _SPECIAL = re.compile(r"[\\`\[\]<$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)|~(?=~)|=(?==)|&(?=#?\w+;)|\{(?=[{%:#.\w])")
+_DASH = "\u2013"
+"""The dash that languages have in place of the longer one (U+2014)."""
+
 _VERBATIM_TAG = re.compile(r"</?(?:kbd|samp|var|code|tt)\b[^<>]*>")
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w.:-]*)")
 _VOID = ("br", "img", "hr", "input", "wbr", "source", "col")
@@ -107,11 +113,11 @@ class InlineContent:
         self.nodes = self._read(source)
         """Its nodes."""
         texts = list(_texts(self.nodes))
-        self._spellings: dict[str, list[str]] = {text: [] for text in texts if isinstance(text, _Spelled)}
+        self._spellings: dict[str, list[str]] = {_sign(text): [] for text in texts if isinstance(text, _Spelled)}
         for text in texts if self._spellings else ():
             for character in text:
-                if character in self._spellings:
-                    self._spellings[character].append(text.written if isinstance(text, _Spelled) else character)
+                if _sign(character) in self._spellings:
+                    self._spellings[_sign(character)].append(text.written if isinstance(text, _Spelled) else character)
 
     def write(self, nodes: Sequence[Node]) -> str:
         """Other content with the same elements as Markdown, with as few changed signs as possible.
@@ -135,7 +141,7 @@ class InlineContent:
         """The source of an element with numbers instead of its captions."""
 
         def number(match: re.Match[str]) -> str:
-            if not any(map(str.isalpha, match[1])) or unescaped(match[1]) != match[1]:
+            if not has_letters(match[1]) or is_code(match[1]) or unescaped(match[1]) != match[1]:
                 return match[0]
             self.captions.append(match[1])
             return f"{match[0][: -len(match[1])]}\ufdd0{len(self.captions) - 1}\ufdd0"
@@ -150,12 +156,12 @@ class InlineContent:
         spellings = {character: deque(spelled) for character, spelled in self._spellings.items()}
 
         def character(match: re.Match[str]) -> str:
-            spelled = spellings.get(match[0])
-            if spelled and (written := spelled.popleft()) != match[0]:
+            spelled = spellings.get(_sign(match[0]))
+            if spelled and len(written := spelled.popleft()) > 1:
                 return written
             return f"\\{match[0]}" if is_escaped and _SPECIAL.match(match.string, match.start()) else match[0]
 
-        signs = "".join(map(re.escape, spellings))
+        signs = "".join(re.escape(sign) + _DASH * (sign == "\u2014") for sign in spellings)
         patterns = [f"[{signs}]"] * bool(signs) + [_SPECIAL.pattern] * is_escaped
         pattern = re.compile("|".join(patterns)) if patterns else None
 
@@ -257,6 +263,11 @@ def _close_link(stack: list[_Open], ends: tuple[str, ...]) -> None:
         stack[-1].inside.append(Group(("[", *ends), tuple(inside)))
 
 
+def _sign(character: str) -> str:
+    """A character, or the longer dash for a dash: a reference to one stands for that of the translation."""
+    return "\u2014" if character == _DASH else character
+
+
 def _texts(nodes: Sequence[Node]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, str):
@@ -269,7 +280,7 @@ def _add_attributes(inside: list[Node], attributes: str, is_adjacent: bool) -> N
     """An attribute list belongs to the element that it touches."""
     last = inside[-1] if inside and is_adjacent else None
     if isinstance(last, Point):
-        inside[-1] = Point(last.source + attributes, last.shown, last.is_break)
+        inside[-1] = replace(last, source=last.source + attributes)
     elif isinstance(last, Group):
         inside[-1] = Group((last.source[0], last.source[1] + attributes), last.children)
     else:

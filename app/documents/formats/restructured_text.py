@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 
 from app.documents.formats.document_file import Unit
-from app.documents.formats.inline import Fragment, Group, Node
+from app.documents.formats.inline import Fragment, Group, Node, written
+from app.documents.formats.markdown_emphasis import tidied
 from app.documents.formats.plain_text import Line, PlainText
 
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
@@ -30,7 +31,7 @@ _OBJECT = re.compile(
 """Directives that describe what their arguments name; the bodies are prose."""
 _MAX_LINES = 200
 _LINK = re.compile(
-    r"(?P<start>(?<![\w`:])(?::[\w:+.-]{1,60}:)?`)(?P<text>[^`<>]{1,300}[^`<>\s])(?P<end>\s<[^`<>]{1,1000}>`_{0,2})"
+    r"(?P<start>(?<![\w`:])(?::[\w:+.-]{1,60}:)?`)(?P<text>[^`<>]{0,300}[^`<>\s])(?P<end>\s{1,3}<[^`<>]{1,1000}>`_{0,2})"
 )
 
 
@@ -57,7 +58,8 @@ class RestructuredText(PlainText):
             is_session = False  # of an interpreter; its output has no sign
             is_table = any(_TABLE.match(line.text) for line in lines)
             for line in lines:
-                indent = len(line.prefix.expandtabs())
+                prefix = line.prefix.expandtabs()
+                indent = len(prefix) - len(prefix.lstrip())
                 if kept is not None and indent <= kept:
                     kept = None
                 is_session = is_session or ">>>" in line.prefix
@@ -99,12 +101,12 @@ class RestructuredText(PlainText):
             if index - first > 1:
                 self._add_wrapped(lines[first:index])
             else:
-                unit, written = self.content(before.text)
-                self.add(unit, partial(self._put_line, before, written))
+                unit, source = self.content(before.text)
+                self.add(unit, partial(self._put_line, before, source))
             first = index
 
-    def _put_line(self, line: Line, written: Callable[[str], str], translation: str) -> None:
-        self.replace(line.end - len(line.text), line.end, written(translation))
+    def _put_line(self, line: Line, source: Callable[[str], str], translation: str) -> None:
+        self.replace(line.end - len(line.text), line.end, source(translation))
 
     def content(self, text: str) -> tuple[Unit, Callable[[str], str]]:
         """A text as a unit, in which the texts of links and roles are inline elements.
@@ -123,7 +125,7 @@ class RestructuredText(PlainText):
         if not nodes:
             return super().content(text)
         fragment = Fragment([*nodes, text[done:]])
-        return fragment.unit, lambda translation: _source(fragment.read(translation))
+        return fragment.unit, lambda translation: written(tidied(fragment.read(translation)))
 
     def _add_title(self, lines: list[Line]) -> bool:
         """Add a title; its rules become as long as its translation."""
@@ -131,25 +133,13 @@ class RestructuredText(PlainText):
         if not rules or len(lines) != len(rules) + 1:
             return False
         (title,) = (line for line in lines if line not in rules)
+        unit, source = self.content(title.text)
 
         def put(translation: str) -> None:
-            self.replace(title.end - len(title.text), title.end, translation)
+            text = source(translation)
+            self.replace(title.end - len(title.text), title.end, text)
             for rule in rules if len(rules[0].text) >= len(title.text) else ():
-                self.replace(rule.end, rule.end, rule.text[0] * (len(translation) - len(rule.text)))
+                self.replace(rule.end, rule.end, rule.text[0] * (len(text) - len(rule.text)))
 
-        self.add(Unit(title.text), put)
+        self.add(unit, put)
         return True
-
-
-def _source(nodes: Sequence[Node]) -> str:
-    """Content as reStructuredText. A space at an edge of a link stands outside it."""
-    parts: list[str] = []
-    for node in nodes:
-        if isinstance(node, Group):
-            inside = _source(node.children)
-            text = inside.strip()
-            before, after = inside[: len(inside) - len(inside.lstrip())], inside[len(inside.rstrip()) :]
-            parts += [before, node.source[0], text, node.source[1], after] if text else [inside]
-        else:
-            parts.append(node if isinstance(node, str) else "")
-    return "".join(parts)

@@ -10,12 +10,12 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import dropwhile, pairwise, takewhile, zip_longest
+from itertools import pairwise, takewhile, zip_longest
 
 from app.documents.formats.cue_division import CUT, divide, wrap
 from app.documents.formats.cue_parts import TAG, CuePart, Line, part_of, parts_of
 from app.documents.formats.document_file import TextFile, unescaped
-from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text
+from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text, written
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 
@@ -116,7 +116,7 @@ class SubRip(TextFile):
         for part, content in zip(parts, contents, strict=True):
             lines = wrap(part.complete(tuple(content)), len(part.lines), max(len(line.text) for line in part.lines))
             line_end = "\\N" if "\\N" in self.text[part.start : part.end] else self.line_end
-            self.replace(part.start, part.end, line_end.join(self._written(lines).split("\n")))
+            self.replace(part.start, part.end, line_end.join(written(lines, self.source).split("\n")))
             for line in part.echoes:
                 self.replace(line.start, line.start + len(line.text), self.source(shown_text(content).strip()))
 
@@ -146,17 +146,6 @@ class SubRip(TextFile):
             complete += [*around, Point(opening[0])]
         return [*complete, *nodes]
 
-    def _written(self, nodes: Sequence[Node]) -> str:
-        parts = []
-        for node in nodes:
-            if isinstance(node, str):
-                parts.append(self.source(node))
-            elif isinstance(node, Group):
-                parts += [node.source[0], self._written(node.children), node.source[1]]
-            else:
-                parts.append(node.source)
-        return "".join(parts)
-
 
 class WebVtt(SubRip):
     """Subtitles in a .vtt file, in which ``&``, ``<`` and ``>`` are written as references.
@@ -174,9 +163,8 @@ class WebVtt(SubRip):
             raise DocumentRefused("The file is no WebVTT: it does not begin with WEBVTT.")
 
     def payload(self, lines: list[str], is_last: bool) -> list[str]:
-        """The lines that a cue shows: those before the first blank one. Automatic captions may begin with spaces."""
-        shown = list(dropwhile(lambda line: line.isspace() and line.strip("\r\n"), lines))
-        return [*lines[: len(lines) - len(shown)], *takewhile(str.strip, shown)]
+        """The lines that a cue shows: those before the first empty one. Automatic captions have lines of spaces."""
+        return list(takewhile(lambda line: line.strip("\r\n"), lines))
 
     def shown(self, text: str) -> str:
         """The characters that some source stands for."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator
 
-from app.documents.formats.document_file import FRONT_MATTER, TextFile
+from app.documents.formats.document_file import FRONT_MATTER, TextFile, Unit, unescaped
 from app.documents.formats.encodings import HTML
 from model.text.markup.html_items import html_items
 from model.text.markup.items import Item, Role
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'»”’)]{0,3}\s+|[。！？]")
+_TEXT_AREA = re.compile(r"<textarea\b[^<>]{0,500}+>\Z", re.IGNORECASE)
+_LONGEST_TAG = 520
 _LONG = 10_000
 """Characters after which a paragraph is divided at the end of a line or sentence: the length of a text is limited."""
 
@@ -33,7 +36,15 @@ class WebPage(TextFile):
         front_matter = FRONT_MATTER.match(self.text)
         begin = front_matter.end() if front_matter else 0
         for start, end in html_stretches(self.text[begin:]):
-            self.add_stretch(begin + start, begin + end, "html")
+            self._add(begin + start, begin + end)
+
+    def _add(self, start: int, end: int) -> None:
+        """Add a stretch. What is in a text area is plain text, whose lines are shown as lines."""
+        if not _TEXT_AREA.search(self.text, max(0, start - _LONGEST_TAG), start):
+            self.add_stretch(start, end, "html")
+            return
+        text = Unit(unescaped(self.text[start:end]))
+        self.add(text, lambda translation: self.replace(start, end, html.escape(translation, quote=False)))
 
     def prepared(self, text: str) -> str:
         """The page as HTML."""

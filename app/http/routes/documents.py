@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from app.documents.document import Document
 from app.documents.formats.table import MEDIA_TYPES
@@ -16,6 +16,7 @@ from app.errors import (
     DocumentNotFound,
     DocumentRefused,
     DocumentsFull,
+    DocumentsNotListed,
     DocumentTooComplex,
     DocumentTooLarge,
     FieldProblem,
@@ -38,8 +39,11 @@ from app.http.schemas.documents import (
     DOCUMENT_ADDED,
     DOCUMENT_DONE,
     DOCUMENT_REQUESTS,
+    DOCUMENTS_LISTED,
     DocumentBody,
     DocumentRequest,
+    DocumentsBody,
+    ListedDocumentBody,
     SentencesBody,
 )
 from app.http.schemas.problems import ProblemBody
@@ -134,6 +138,35 @@ def _refuse_steering(fields: Sequence[tuple[str, str]]) -> None:
 
 
 @router.get(
+    "/documents",
+    summary="A list of documents",
+    responses=answers(DOCUMENTS_LISTED, DocumentNotFound, DocumentsNotListed, InvalidRequest, StorageUnavailable),
+)
+async def list_documents(
+    request: Request, limit: Annotated[int, Query(ge=1, le=100)] = 50, after: str | None = None
+) -> DocumentsBody:
+    """The documents of the caller's key, the newest first. Without keys they are not listed, as an id is a secret.
+
+    A page has at most `limit` documents. If there may be more, `next` is the `after` of the next page.
+    """
+    owner = owner_of(request)
+    if owner is None:
+        raise DocumentsNotListed
+    documents = await documents_of(request).newest(owner, limit, after)
+    listed = [
+        ListedDocumentBody(
+            id=document.id,
+            status=document.status,
+            filename=document.filename,
+            created_at=_shown_time(document.created_at),
+            expires_at=_shown_time(document.expires_at),
+        )
+        for document in documents
+    ]
+    return DocumentsBody(documents=listed, next=listed[-1].id if len(listed) == limit else None)
+
+
+@router.get(
     "/documents/{id}",
     summary="The status of a document",
     responses=answers(DOCUMENT_DONE, DocumentNotFound, StorageUnavailable),
@@ -198,7 +231,12 @@ def document_body(document: Document) -> DocumentBody:
         filename=document.filename,
         sentences=SentencesBody(done=document.num_done, total=document.num_sentences),
         seconds_left=None if seconds_left is None else round(seconds_left, 1),
-        expires_at=datetime.fromtimestamp(round(document.expires_at), UTC),
+        expires_at=_shown_time(document.expires_at),
         untranslated=document.num_left,
         problem=None if document.problem is None else ProblemBody.model_validate(document.problem),
     )
+
+
+def _shown_time(seconds: float) -> datetime:
+    """A time in seconds since 1970, to the second."""
+    return datetime.fromtimestamp(round(seconds), UTC)

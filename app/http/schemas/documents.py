@@ -55,6 +55,35 @@ class DocumentBody(AnswerBody):
     """Why it failed; absent unless it failed."""
 
 
+class ListedDocumentBody(AnswerBody):
+    """A document in a list."""
+
+    id: str
+    """Its id."""
+
+    status: Literal["queued", "running", "done", "failed", "cancelled"]
+    """As in its own description."""
+
+    filename: str
+    """The name of the file."""
+
+    created_at: datetime
+    """When it was added."""
+
+    expires_at: datetime
+    """When it and its result will be deleted."""
+
+
+class DocumentsBody(AnswerBody):
+    """A page of documents, the newest first."""
+
+    documents: list[ListedDocumentBody]
+    """The documents."""
+
+    next: str | None
+    """The `after` of the next page; null if there may be no more documents."""
+
+
 DOCUMENT_REQUESTS = request_examples(
     {
         "a text file": {"file": "Good morning.\n", "source": "en", "target": "de"},
@@ -87,4 +116,17 @@ DOCUMENT_DONE = DocumentBody(
     sentences=SentencesBody(done=1, total=1),
     seconds_left=None,
     expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+)
+
+DOCUMENTS_LISTED = DocumentsBody(
+    documents=[
+        ListedDocumentBody(
+            id=DOCUMENT_ID,
+            status="done",
+            filename="document.txt",
+            created_at=datetime(2026, 3, 1, 8, 29, tzinfo=UTC),
+            expires_at=datetime(2026, 3, 2, 8, 30, tzinfo=UTC),
+        )
+    ],
+    next=None,
 )

@@ -128,7 +128,8 @@ class TranslationBody(AnswerBody):
     """Mean log-probability (at `length_penalty` 1) over the text's sentences; null unless `return_scores`."""
 
     alternatives: list[AlternativeBody]
-    """The hypotheses after the best one: `num_hypotheses` - 1 at most."""
+    """The hypotheses after the best one: `num_hypotheses` - 1 at most. Those with wrong numbers and
+    repetition loops are left out."""
 
     alignment: list[AlignmentLinkBody] | None
     """Links between characters; null unless `return_alignment`."""

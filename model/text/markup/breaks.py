@@ -44,15 +44,21 @@ def place_breaks(marked: MarkedText, translation: str, links: WordLinks, proper:
             spans[last[0]] = ends[line], ends[line] + 1
         begin, end = edges[line : line + 2] if is_line_by_line else (0, len(starts))
         first = max(first, begin)
+        num_words = bisect_left(proper, end) - bisect_left(proper, first)
+        least = 2 if num_words >= 2 * len(inside) + 2 else 1
         for num_left, (index, position) in zip(range(len(inside), 0, -1), inside, strict=True):
-            word = _best_word(translation, position, first, (proper, bisect_left(proper, end) - num_left), links)
+            word = _best_word(
+                translation, position, first, (proper, bisect_left(proper, end) - least * num_left), links, least
+            )
             if word >= 0:
                 spans[index] = links.target[word][1], links.target[word][1] + 1
                 first = word + 1
     return spans
 
 
-def _best_word(translation: str, position: int, first: int, after: tuple[Sequence[int], int], links: WordLinks) -> int:
+def _best_word(
+    translation: str, position: int, first: int, after: tuple[Sequence[int], int], links: WordLinks, least: int
+) -> int:
     """The word before the space that a line break replaces, or -1 if there is none.
 
     Args:
@@ -61,10 +67,11 @@ def _best_word(translation: str, position: int, first: int, after: tuple[Sequenc
         first: The first word that the line can have.
         after: The words that are no signs, and the index of the last one of them that may be after the break.
         links: The words of both.
+        least: The fewest words of the line.
     """
     proper, limit = after
     begin = bisect_left(proper, first)
-    if limit <= begin:
+    if limit < begin + least:
         return -1
     crossing, fewest, best = 0, 0, -1
     for word in range(first, proper[limit]):
@@ -72,6 +79,6 @@ def _best_word(translation: str, position: int, first: int, after: tuple[Sequenc
         if source is not None:
             crossing += 1 if links.source[source][0] >= position else -1
         end = links.target[word][1]
-        if word >= proper[begin] and translation[end].isspace() and (best < 0 or crossing < fewest):
+        if word >= proper[begin + least - 1] and translation[end].isspace() and (best < 0 or crossing < fewest):
             best, fewest = word, crossing
     return best

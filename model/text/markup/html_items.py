@@ -58,6 +58,10 @@ def html_items(document: str, rules: ElementRules = NO_RULES, *, is_xml: bool = 
     return _Reader(document, rules, is_xml).items()
 
 
+_WITH_TEXTS = frozenset({"svg"}) | FALLBACKS - {"noscript"}
+"""Kept elements in which readers see texts: those of a drawing, and the names of the subtitles of a video."""
+
+
 class _Reader:
     """Reads the items of a page; the arguments are those of :func:`html_items`."""
 
@@ -116,7 +120,7 @@ class _Reader:
         return True
 
     def _has_words(self, index: int) -> bool:
-        """Whether there are words between the tags of an element; elements in it need not be searched again."""
+        """Whether an element has words in it, or labels; elements in it need not be searched again."""
         if index < self._fallback_end:
             return True
         end = _end_of_element(self._pieces, index)
@@ -125,7 +129,13 @@ class _Reader:
             for before, piece in zip(self._pieces[index:end], self._pieces[index + 1 : end], strict=False)
             if _start_tag(before) not in ("script", "style")
         )
-        if any(_is_text(piece) and any(map(str.isalpha, piece.source)) for piece in texts):
+        labels = (
+            attribute
+            for piece in self._pieces[index:end]
+            if piece.token is not None and _start_tag(piece)
+            for attribute in _translated_attributes(piece.source, piece.token)
+        )
+        if any(_is_text(piece) and any(map(str.isalpha, piece.source)) for piece in texts) or any(labels):
             self._fallback_end = end
             return True
         return False
@@ -148,7 +158,7 @@ class _Reader:
         source = "".join(piece.source for piece in pieces)
         last = pieces[-1].token
         is_closed = name in VOID or (last is not None and last.type is TokenType.END_TAG and last.tag == name)
-        attributes = tuple(_texts_of_drawing(pieces)) if name == "svg" and not self._is_xml else ()
+        attributes = tuple(_texts_inside(pieces)) if name in _WITH_TEXTS and not self._is_xml else ()
         if name in self._blocks or not is_closed:  # source after an element that is not closed would be in it
             return Item(Role.BOUNDARY, source, attributes=attributes)
         if name in HIDDEN:
@@ -294,8 +304,8 @@ def _code(source: str) -> Item:
     return Item(role, source, (shown if len(shown) <= MAX_SHOWN else OBJECT) if role is Role.CONTENT else "")
 
 
-def _texts_of_drawing(pieces: Sequence[_Piece]) -> Iterator[Attribute]:
-    """The texts in a drawing, and the translated attributes of its elements."""
+def _texts_inside(pieces: Sequence[_Piece]) -> Iterator[Attribute]:
+    """The texts in a drawing, and the translated attributes of its elements or those of a video."""
     position, before = 0, ""
     for is_text, group in groupby(pieces, _is_text):
         run = list(group)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from model.text.spans import addresses, code, markup_signs, placeholders, signs
+from model.text.spans import addresses, code, markup_signs, messages, placeholders, signs
 from model.text.spans.kind import LINE_BREAKS, Kind, Role
 from model.text.symbols import Span
 
@@ -17,6 +17,7 @@ __all__ = ["KINDS", "LINE_BREAKS", "Kind", "Role", "default_spans", "possible_ki
 KINDS: tuple[Kind, ...] = (
     code.IN_BACKTICKS,
     code.LITERAL_BLOCK,
+    *messages.KINDS,
     *placeholders.KINDS,
     *signs.KINDS,
     *markup_signs.KINDS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from model.text.accelerators import LABEL_WITH_KEY
 from model.text.spans.kind import AFTER_SPACE, LINE_BREAKS, LINE_START, SPACE, Kind
 from model.text.symbols import Span
 
@@ -80,6 +81,10 @@ _WORDS_IN_CAPITALS = (
     "OF|AT|IT|IS|WE|ME|MY|HE|BE|DO|SO|IF|AS|WHO|HOW|WHY|YOU|HER|HIM|HIS|ROT|TUR|MO|SA|SO|DI|MI|FR"
 )
 _DATE_TOKEN = r"(?:[yYJ]{2,4}|M{1,4}|D{1,2}|d{1,4}|T{2}|H{1,2}|h{1,2}|m{1,2}|s{1,2}|S{1,3}|E{1,4}|a|A|Z|z|XXX|tt)"
+_NUMBERED = (
+    "sections?|sect|chapters?|figures?|fig|tables?|version|release|step|part|appendix|article|clause|exercise|equation|python|ios|android|"
+    "abschnitte?s?|kapitels?|abbildung|abb|tabelle|tab|schritt|anhang|artikel|ziffer|absatz|nummer|nr|punkt|aufgabe|gleichung|bild"
+)
 _MEDIA_TYPES = "application|text|image|audio|video|font|multipart|model|message"
 _DOT_IN_WORD = re.compile(r"\.(?<=\w\.)\w")
 
@@ -185,15 +190,26 @@ KINDS = (
         ("⟦C#⟧, ⟦C++⟧, ⟦.NET⟧",),
         ("#1", "a++", "C+")),
     Kind("code of letters and digits",
-        r"(?<![\w.,/@#$%&-])(?:(?:[A-Z]{1,5}|[a-z]{1,3})\d{1,6}[A-Za-z]{0,3}\d{0,4}|[A-Z]{1,10}\d{0,4}(?:-[A-Z0-9]{1,8}){1,5}"
+        r"(?<![\w.,/@#$%&-])(?:(?:[A-Z]{1,5}|[a-z]{1,3})\d{1,6}[A-Za-z]{0,3}\d{0,4}(?:\.\d{1,2})?|[A-Z]{1,10}\d{0,4}(?:-[A-Z0-9]{1,8}){1,5}"
         r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d{0,63}[a-f])(?=[a-f]{0,63}\d)[0-9a-f]{7,64}"
         r"|(?=[A-Za-z]{0,20}\d)(?=\d{0,20}[A-Za-z])[A-Za-z0-9]{16,128})(?![\w@-]|[./:]\w)",
         re.compile(r"[0-9](?:(?<=[A-Za-z].)|(?<=[A-Za-z]-.)|-?[A-Za-z])"),
-        ("⟦A4⟧, ⟦H1N1⟧, ⟦B12⟧, ⟦COVID-19⟧", "Model ⟦XJ-900S⟧ is", "commit ⟦a3f5c9d⟧",
+        ("⟦A4⟧, ⟦H1N1⟧, ⟦B12⟧, ⟦COVID-19⟧", "Model ⟦XJ-900S⟧ is", "a VW ⟦T6.1⟧ with", "commit ⟦a3f5c9d⟧",
          "550e8400-e29b-41d4-a716-446655440000",
          "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
         ("5kg, 20th, 90s, 10am, 3D", "COVID-19-Pandemie", "U-Bahn", "E-Mail", "12345678", "A4-Papier"),
         trim=lambda match: match.end() if any(map(str.isdigit, match[0])) else match.start()),
+    Kind("number with an exponent",
+        r"(?<![\w.,])\d{1,9}(?:[.,]\d{1,9})?[eE][-+]?\d{1,3}(?![\w-]|[.,]\d)",
+        re.compile(r"[0-9][eE](?<=[0-9].)[-+0-9]"),
+        ("⟦1e-5⟧ and ⟦3.2e4⟧", "6.02E+23"),
+        ("3e", "1e-5-x", "0xe5")),
+    Kind("number of a section",
+        rf"(?<!\w)(?i:{_NUMBERED})\.?{SPACE}(\d{{1,3}}(?:\.\d{{1,3}}){{1,5}})(?!\w|[.,]\d|{SPACE}?[%€$])",
+        re.compile(r"[0-9]\.[0-9]"),
+        ("See section ⟦4.5⟧.", "Abb. ⟦2.10⟧ und Kapitel ⟦3.2⟧", "Python ⟦3.10⟧ is"),
+        ("about 4.5 points", "Nummer 4.5 %", "Section 4"),
+        parts=True),
     Kind("number of a paragraph of law",
         r"(?<![\w.,(])\d{1,5}[a-z]?(?:\((?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})\)){1,8}(?![\w(])",
         re.compile(r"\((?<=[0-9a-z]\()[0-9A-Za-z]"),
@@ -228,12 +244,16 @@ KINDS = (
         ("type ⟦application/json⟧ is", "text/html", "image/svg+xml", "application/vnd.ms-excel"),
         ("text/Bild", "image / text", "video/Audio")),
     Kind("value that is a key",
-        r"\A(?![A-ZÄÖÜ]\w*[:_]in(?:nen)?\Z|[A-ZÄÖÜ][a-zäöü]{0,2}_[a-zäöü]+\Z)(?:[A-Za-z_]\w*(?:[.:]{1,2}[\w-]{2,60}){1,8}|(?!\w+-(?:in|out|up|off|on|down|only|time|free)\Z)[a-z][a-z0-9]+(?:-[a-z0-9]+){1,8}|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3})"
+        r"\A(?![A-ZÄÖÜ]\w*[:_]in(?:nen)?\Z|" + LABEL_WITH_KEY + r"\Z)(?:"
+        r"[A-Za-z_$][\w$]*(?:(?:\.|[.:]{1,2}(?=[\w-]{2}))[\w$-]{1,60}){1,8}|(?:--|[.?]|::)[A-Za-z_][\w.:/+-]*|[a-z]+(?:[A-Z][a-z0-9]*)+"
+        r"|(?!\w+-(?:in|out|up|off|on|down|only|time|free)\Z)[a-z][a-z0-9]+(?:-[a-z0-9]+){1,8}"
+        r"|\w*[^\W_]_\w+|[a-z]{2,3}[-_](?:[A-Z][a-z]{3}(?:[-_](?:[A-Z]{2}|\d{3}))?|[A-Z]{2}|\d{3})"
         rf"|(?!(?:{_WORDS_IN_CAPITALS})\Z)[A-Z]{{2,3}}"
-        r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: (?P=block)-[\w-]+)*"
+        r"|(?P<block>[a-z]{2,20}) (?P=block)-[\w-]+(?: [a-z][a-z0-9-]*)*"
         rf"|nplurals=\d[^{LINE_BREAKS}]{{0,500}}\S)\Z",
-        re.compile(r"\A[\w:.-]{2,300}\Z|\A(?P<block>[a-z]{2,20}) (?P=block)-|\Anplurals="),
-        ("home.title", "dark-mode", "fa-home", "en-GB", "EG", "name.common", "btn btn-primary", "user_id",
+        re.compile(r"\A[\w:.$?/+-]{2,300}\Z|\A(?P<block>[a-z]{2,20}) (?P=block)-|\Anplurals="),
+        ("home.title", "dark-mode", "fa-home", "en-GB", "zh-Hant-TW", "EG", "--primary-color", "?attr/title",
+         "name.common", "btn btn-primary", "user_id",
          "nplurals=2; plural=(n != 1);"),
         ("Save", "YES", "e.g.", "Hello.", "OK then", "E-Mail", "e-mail", "sign-in", "Read-only", "12:30", "rot",
          "Kolleg:innen", "E_xit"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from model.text.spans.kind import LINE_BREAKS, LINE_END, LINE_START, SPACE, Kind
 
 _NOT_QUOTE = rf"[^\"<{LINE_BREAKS}]{{0,2000}}"
@@ -22,19 +24,41 @@ _LATEX_WORDS = (
 )
 _CODE_DIRECTIVES = "code-block|code|sourcecode|image|figure|include|literalinclude|math|raw|toctree|highlight"
 
+_SWITCHES = (
+    "disabled|checked|hidden|required|readonly|selected|multiple|autoplay|controls|loop|muted|async|defer|open|"
+    "autofocus|novalidate"
+)
+_FIELDS = "param|parameter|arg|argument|key|keyword|type|raises?|exception|var|ivar|cvar|vartype"
+
+_MAX_ELEMENT = 2_000
+
+
+def _closed(match: re.Match[str]) -> int:
+    """The end of a start tag whose end tag follows within a bounded length."""
+    end = match.end()
+    return end if f"</{match['name']}>" in match.string[end : end + _MAX_ELEMENT] else match.start()
+
+
 # The rows are as compact as those of a table.
 # fmt: off
 KINDS = (
     Kind("tag",
-        rf"</?[A-Za-z][\w:.-]{{0,100}}(?:{SPACE}+[\w:@.-]{{1,100}}=(?:{_VALUE}))*+{SPACE}*+\\?/?>"
+        rf"</?[A-Za-z][\w:.-]{{0,100}}(?:{SPACE}+(?:[\w:@.-]{{1,100}}=(?:{_VALUE})|(?:{_SWITCHES})(?=[\s/>])))*+{SPACE}*+\\?/?>"
         rf"|</?[A-Za-z]{{1,20}}=[^<>\s]{{1,100}}>|</?\d{{1,3}}{SPACE}?/?>|<v(?:\.\w{{1,20}})?{SPACE}[^<>{LINE_BREAKS}]{{1,60}}>|<\d\d:[\d:.]{{2,12}}>|<!--[^{LINE_BREAKS}<>]{{0,2000}}-->",
         ("<",),
-        ('<x id="1"/>', "<a href='x' title=\"y > z\">", "<ns:tag ns:a=1>", "<!-- note -->", "⟦<1>⟧terms⟦</1>⟧ of",
+        ('<x id="1"/>', "<a href='x' title=\"y > z\">", "<ns:tag ns:a=1>",
+         '<input type="text" required>', "<hr hidden>", "<!-- note -->", "⟦<1>⟧terms⟦</1>⟧ of",
          "⟦<0/>⟧ is", "⟦<v Anna>⟧Hello", "⟦<00:01.500>⟧Hello",
          r"⟦<a href=\"https://example.com\">⟧the rules⟦</a>⟧ first",
          '⟦<div class=""info-box"" id=""p1"">⟧The device⟦</div>⟧', "⟦<color=#ff0000>⟧Red⟦</color>⟧ now"),
         ("a < b and c > d, a <b and c> d, x << 2, I <3 you, 1 <2",),
         used_by="HTML and XML in plain text, i18next, Lingui, Unity, WebVTT; quotes as in JSON, PHP and CSV"),
+    Kind("tag that is closed",
+        rf"<(?P<name>[A-Za-z][\w:.-]{{0,40}}){SPACE}[^<>{LINE_BREAKS}]{{1,300}}>",
+        ("</",),
+        ("⟦<cfif x EQ 1>⟧Good morning⟦</cfif>⟧", "⟦<button disabled>⟧Save⟦</button>⟧"),
+        ("a <b and c> d", "<T extends X>"),
+        trim=_closed, used_by="HTML, ColdFusion"),
     Kind("target of a link",
         r"\]\((?:[^\s()]|\([^\s()]{0,100}\)){1,2000}\)",
         ("](",),
@@ -97,9 +121,11 @@ KINDS = (
     Kind("directive",
         rf"{LINE_START}{SPACE}{{0,40}}(\.\. (?:(?:{_CODE_DIRECTIVES})::[^{LINE_BREAKS}]*[^\s]"
         rf"|(?:\|[\w -]{{1,60}}\| )?[\w:-]{{1,60}}::"
-        rf"|_[^:{LINE_BREAKS}]{{1,100}}:)|:[\w-]{{1,40}}:)(?={SPACE}|{LINE_END})",
+        rf"|_[^:{LINE_BREAKS}]{{1,100}}:)|:(?:(?:{_FIELDS})(?: [\w.*-]{{1,60}}){{1,2}}|[\w-]{{1,40}}):)"
+        rf"(?={SPACE}|{LINE_END})",
         (".. ", ":"),
-        ("⟦.. note::⟧ The door", "⟦.. code-block:: python⟧", "⟦.. _my-label:⟧"),
+        ("⟦.. note::⟧ The door", "⟦.. code-block:: python⟧", "⟦.. _my-label:⟧",
+         "⟦:param name:⟧ The name", "⟦:raises ValueError:⟧ If"),
         ("... and so", "a.. b"),
         role="edge", parts=True, used_by="reStructuredText"),
     Kind("role",

@@ -9,8 +9,6 @@ from model.text.spans.kind import LINE_BREAKS, SPACE, Kind
 
 _NO_BRACE = rf"[^{{}}{LINE_BREAKS}]"
 _IN_LINE = rf"[^{LINE_BREAKS}]"
-# ICU's message formats contain texts in braces, which contain placeholders in braces.
-_ICU_TYPES = "plural|selectordinal|select|choice|number|date|time|duration|spellout|ordinal|list"
 # Flags, width, precision and length of a conversion: the middle of %-5.2f and %ld.
 _FORMAT_FLAGS = r"[-+0#',]{0,5}(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?(?:hh|ll|[hlLqjzt])?"
 _IN_QUOTES = rf"\"[^\"{LINE_BREAKS}]{{0,300}}\"|'[^'{LINE_BREAKS}]{{0,300}}'"
@@ -25,9 +23,12 @@ _BLADE = (
 
 _SOUNDS = re.compile(
     "music|musik|laugh(?:s|ter)|lach(?:t|en)|gelächter|applau[su]s?e?|beifall|sigh?s|seufzt|gasps|screams|schreit|inaudible|"
-    "unverständlich|silence|stille|noise|lärm|cheers|jubel|whispers|flüstert|sic|[a-z]+ing"
+    "unverständlich|silence|stille|noise|lärm|cheers|jubel|whispers|flüstert|sic|[a-zäöü]+(?:ing|ern|eln|[^n]en)"
     "|the|and|not|was|are|has|had|have|they|she|his|her|its|our|their|who|that|this|which|also|der|die|das|und|ist|war|hat|sie|nicht"
 )
+
+_AFTER_SENTENCE = re.compile(rf"(?:\A|[.!?…{LINE_BREAKS}]){SPACE}?\Z")
+_BEFORE_SENTENCE = re.compile(rf"{SPACE}[A-ZÄÖÜ]|\Z|[{LINE_BREAKS}]")
 
 
 def _not_a_letter(match: re.Match[str]) -> int:
@@ -38,13 +39,16 @@ def _not_a_letter(match: re.Match[str]) -> int:
 
 
 def _bracketed(match: re.Match[str]) -> int:
-    """The end of a placeholder such as ``[name]``; sounds of subtitles and words alone in a line are texts."""
+    """The end of a placeholder such as ``[name]``; sounds of subtitles and what is a sentence of its own are texts."""
     text, (start, end) = match.string, match.span()
     word = match[0][1:-1]
     if not word.isalpha() or (word.isupper() and len(word) > 1):
         return end
+    is_title = word[0].isupper() and _BEFORE_SENTENCE.match(text, end)
+    if is_title and _AFTER_SENTENCE.search(text[max(0, start - 2) : start]):
+        return start
     is_alone = text[start - 1 : start] in ("", "\n", "\r") and text[end : end + 1] in ("", "\n", "\r")
-    return start if is_alone or len(word) < 3 or _SOUNDS.fullmatch(word) else end
+    return start if is_alone or len(word) < 3 or _SOUNDS.fullmatch(word.lower()) else end
 
 
 # The rows are as compact as those of a table.
@@ -88,15 +92,9 @@ KINDS = (
          "{{${first_name}}}"),
         ("{see the note below}",),
         used_by="ICU, i18next, Angular, Vue I18n, Symfony, .NET, Python, Flutter, Fluent, TYPO3, HubSpot, Braze"),
-    Kind("message with forms",
-        rf"\{{{SPACE}*+[\w.]+{SPACE}*+,{SPACE}*+(?:{_ICU_TYPES})\b"
-        rf"(?:{_NO_BRACE}++|\{{(?:{_NO_BRACE}++|\{{(?:{_NO_BRACE}++|\{{{_NO_BRACE}*+\}})*+\}})*+\}})*+\}}",
-        ("{",),
-        ("{count, plural, one {# file} other {{n} files}}", "{0,choice,0#no files|1#one file|1<{0} files}"),
-        ("{one, two}",),
-        used_by="ICU, FormatJS, Lingui, Angular, Flutter, Java MessageFormat"),
     Kind("format specifier",
-        rf"%(?:(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<!\d%)(?<!\d\s%)L?\d{{1,2}}(?![\d$])"
+        rf"(?<!\w)(?<!\d )% \d{{0,2}}[dif](?![\w.-])"
+        rf"|%(?:(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<!\d%)(?<!\d\s%)L?\d{{1,2}}(?![\d$])"
         rf"|(?<!\d%)(?<!\d\s%)(?:\d{{1,2}}\$)?{_FORMAT_FLAGS}(?:[sd@]|[A-Za-z](?![A-Za-z]))"
         rf"|\d{{1,2}}\${_FORMAT_FLAGS}[A-Za-z@]"
         rf"|\([^\s()]{{1,100}}\){_FORMAT_FLAGS}[A-Za-z]|<\w{{1,60}}>{_FORMAT_FLAGS}[A-Za-z]"
@@ -107,8 +105,9 @@ KINDS = (
         r"|[sd@](?![A-Za-z])|(?<!\d\s%)%)",
         ("%",),
         ("%s", "%1$s", "%(name)s", "%-5.2f", "%@", "%%", "%USER%", "%%city%%", "%,d", "%1$,.2f", "%1$#@items@",
-         "%<price>.2f", "%lld", "%L1", "%[1]d", "%%=v(@name)=%%", "Hello ⟦%user⟧, see", "⟦%d⟧x⟦%d⟧ pixels"),
-        ("100 % sure, 50% discount, 100 %ige Lösung, 5%, 10 % der Kosten, 50 %ig",),
+         "%<price>.2f", "%lld", "%L1", "%[1]d", "⟦% d⟧ apples", "%%=v(@name)=%%",
+         "Hello ⟦%user⟧, see", "⟦%d⟧x⟦%d⟧ pixels"),
+        ("100 % sure, 50% discount, 100 %ige Lösung, 5%, 10 % der Kosten, 50 %ig, in % d. S.",),
         used_by="C, PHP, WordPress, Java, Android, iOS, Python, Qt, GTK, Ruby, Drupal, ActiveCampaign"),
     Kind("pattern of strftime",
         r"%[-_0^#EO]?[A-Za-z](?:[-/.:,T ]{1,2}%[-_0^#EO]?[A-Za-z](?![A-Za-z])){1,9}",
@@ -123,12 +122,12 @@ KINDS = (
         ("12:30:45", "a:b:c", "note:(one)", "::before", "Kolleg:innen", ":D", ":-p", ":1"),
         used_by="Laravel, Rails routes, Symfony, SQL"),
     Kind("reference to another message",
-        r"(?<![\w@])@(?:\.\w+)?:(?:\([\w.]+\)|[\w.]+\w)|\$t\([^()\r\n]{1,200}\)|(?<!\w)@@\w{1,60}(?:@@)?|(?<!\w)§§\w{1,60}§§"
+        r"(?<![\w@])@(?:\.\w+)?:(?:\([\w.]+\)|[\w.]*\w)|\$t\([^()\r\n]{1,200}\)|(?<!\w)@@\w{1,60}(?:@@)?|(?<!\w)§§\w{1,60}§§"
         r"|<<\w[\w .-]{0,60}>>",
         ("@:", "@.", "$t(", "@@", "§§", "<<"),
         ("@:settings.receive.saveToGallery", "⟦@:.hoursUnit⟧ ⟦@:.minutesUnit⟧", "$t(common.ok)", "@@name@@",
          "<<first name>>", "§§date§§",
-         "@.lower:a.b"),
+         "@.lower:a"),
         ("a @: b",),
         used_by="Vue I18n, slang, i18next, Chrome extensions"),
     Kind("name between or after dollar signs",
@@ -168,12 +167,13 @@ KINDS = (
         ("[a b c]", "[x = 5]", "[see = below]"),
         role="edge", used_by="WordPress, BBCode, Campaign Monitor"),
     Kind("name in brackets",
-        r"(?<![\w\]\[])\[(?:[a-z][a-z0-9]*+(?:[_.:-][\w.:-]{1,60})?|[A-Z][A-Z0-9_]+|[a-z]+[A-Z]\w*"
+        r"(?<![\w\]\[])\[(?:[a-z][a-z0-9]*+(?:[_.:-][\w.:-]{1,60})?|[A-Z][A-Z0-9_]+|[a-z]+[A-Z]\w*|[A-ZÄÖÜ][a-zäöüß]{2,30}"
         r"|~\w+|\d{1,3}|\.\.\.|…)\](?![(\[:])|[\[\]]\d{1,9}, ?(?:\d{1,9}|\*|Inf)[\[\]]:?",
         ("[", "]"),
         ("⟦[name]⟧ has sent ⟦[amount]⟧ Euro", "[first_name]", "[site:name]", "[FIRSTNAME]", "see ⟦[2]⟧.",
-         "a ⟦[...]⟧ b", "⟦[1,19]⟧ a", "⟦[2,*]:⟧There", "⟦]1,Inf]⟧ many"),
-        ("[laughs] Come on", "[Name]", "[the name]", "[x] done", "[singing] La", "[text](url)"),
+         "am ⟦[Datum]⟧.", "a ⟦[...]⟧ b", "⟦[1,19]⟧ a", "⟦[2,*]:⟧There", "⟦]1,Inf]⟧ many"),
+        ("[laughs] Come on", "[Name]", "Stop! [Door] Come on", "[Tür] Komm!", "[The] house",
+         "[the name]", "[x] done", "[singing] La", "[text](url)"),
         trim=_bracketed,
         used_by="WordPress, Drupal tokens, mail programs, intervals of Laravel and Symfony; note references"),
     Kind("end of a shortcode",

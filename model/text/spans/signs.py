@@ -20,6 +20,10 @@ _FACES = (
     "\U0001f910-\U0001f917\U0001f920-\U0001f92f\U0001f970-\U0001f97a\U0001fae0-\U0001fae8"
 )
 _ICONS = "\u2190-\u21ff\u2300-\u23ff\u2500-\u25ff\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\ue000-\uf8ff"
+_BULLETS = (
+    "\u2705\u274c\u274e\u2611\u2713\u2714\u2716-\u2718\u26a0\u27a1\u25b6\u25aa\u25ab\u2139\u26aa\u26ab\u2b1b\u2b1c"
+    "\U0001f449\U0001f534\U0001f535\U0001f538\U0001f539\U0001f7e0-\U0001f7eb"
+)
 _BETWEEN_SPACES = (
     r"-{1,3}>|={1,2}>|<-{1,2}>?|[=!<>]=|&&|::"
     r"|[<>=+/|\u2190-\u21ff\u203a\u25b8\u25b6\u25ba\u2022\u00b7\u2023\u21d2\u2248\u2260\u2264\u2265]"
@@ -130,6 +134,17 @@ KINDS = (
         re.compile(r"[A-Z](?!\w)(?<= .)|\)(?<= [a-z]\))"),
         ("Point ⟦A⟧ to point ⟦B⟧", "Hall ⟦A⟧, room ⟦I⟧", "Vitamin ⟦C⟧ is", "See point ⟦a)⟧."),
         ("Tom and I.", "A cat", "Once Upon A Time", "J. R. Smith", "I am")),
+    Kind("dash of two hyphens",
+        r"(?<=[^\W\d_])--(?=[^\W\d_])",
+        ("--",),
+        ("Wait⟦--⟧what?", "red⟦--⟧blue"),
+        ("yes -- no", "---", "--force", "a-b")),
+    Kind("check mark or bullet",
+        rf"(?:[{_BULLETS}]\ufe0f?){{1,4}}(?={_NBSP}{{0,2}}[A-ZÄÖÜ0-9])",
+        re.compile(f"[{_BULLETS}]"),
+        ("⟦✅⟧ Done ⟦❌⟧ Not done", "⟦👉⟧ Hier klicken ⟦⚠️⟧ Achtung"),
+        ("done ✅", "with ✅ or ❌ now"),
+        role="boundary"),
     Kind("face",
         rf"[{_FACES}][\ufe0f\U0001f3fb-\U0001f3ff]?(?!\u200d)",
         re.compile(f"[{_FACES}]"),
@@ -161,9 +176,11 @@ KINDS = (
         ("12:30:45", "a:b:c"),
         role="edge", used_by="Slack, Discord, GitHub, Mastodon"),
     Kind("smiley",
-        r"(?<!\S)(?:>?[:;=8][\u2019'^o-]?(?:[()DPpOo|/\\*$3\]\[]|\){2,5}|\({2,5})|[xX]D+|<3+|\^_*\^|-_+-|[oO]_[oO]|\\o/|¯\\_\(ツ\)_/¯)(?![^\s.,!?])",
-        (":", ";", "=", "8)", "<3", "^", "xD", "XD", "-_", "_o", "_O", "\\o/", "¯"),
-        (":-)", ":'(", ";)", "Bis bald ⟦:)⟧", "<3", "xD", "^^", "thanks ⟦:))⟧"),
+        r"(?<!\S)(?:>?[:;=8][\u2019'^o-]?(?:[()DPpOo|/\\*$3\]\[]|\){2,5}|\({2,5})|[xX]D+|<3+"
+        r"|\^_*\^|-_+-|-\.-+|\._\.|[oO][_.][oO]|[tT]_[tT]|>[_.]<|;_;|\\o/|¯\\_\(ツ\)_/¯)(?![^\s.,!?])",
+        (":", ";", "=", "8)", "<3", "^", "xD", "XD", "-_", "-.-", "._.", "_T", "_t",
+         "_<", ".<", "_;", ".o", ".O", "_o", "_O", "\\o/", "¯"),
+        (":-)", ":'(", ";)", "Bis bald ⟦:)⟧", "<3", "xD", "^^", "thanks ⟦:))⟧", "⟦-.-⟧", "o.O", "T_T", ">_<"),
         ("a note:(one) or (two;)", "I <3you", "12:3"),
         role="boundary"),
     Kind("tag of a post",

@@ -52,8 +52,28 @@ async def test_a_document_belongs_to_its_key_and_is_counted(tmp_path: Path) -> N
             refused = await client.request(method, f"/documents/{id}{url}", headers=others)
             assert (refused.status_code, refused.json()["code"]) == (404, "document_not_found")
             assert (await client.request(method, f"/documents/{id}{url}")).status_code == 401
+        assert [item["id"] for item in (await client.get("/documents", headers=mine)).json()["documents"]] == [id]
+        assert (await client.get("/documents", headers=others)).json()["documents"] == []
+        assert (await client.get("/documents", params={"after": id}, headers=others)).status_code == 404
         assert (await client.get(f"/documents/{id}/result", headers=mine)).text == "HELLO"
         assert (await client.delete(f"/documents/{id}", headers=mine)).status_code == 200
+
+
+async def test_documents_are_listed_in_pages_with_the_newest_first(tmp_path: Path) -> None:
+    path = tmp_path / "keys.sqlite"
+    headers = bearer(make_key(path))
+    async with serving(keys_db=path, data_dir=tmp_path / "data") as client:
+        assert (await client.get("/documents", headers=headers)).json() == {"documents": [], "next": None}
+        ids = [(await add(client, headers)).json()["id"] for _ in range(3)]
+        await asyncio.gather(*(done(client, id, headers) for id in ids))
+        first = (await client.get("/documents?limit=2", headers=headers)).json()
+        assert [(item["id"], item["filename"], item["status"]) for item in first["documents"]] == [
+            (ids[2], "a.txt", "done"),
+            (ids[1], "a.txt", "done"),
+        ]
+        rest = (await client.get("/documents", params={"limit": 2, "after": first["next"]}, headers=headers)).json()
+        assert ([item["id"] for item in rest["documents"]], rest["next"]) == (ids[:1], None)
+        assert (await client.get("/documents?after=none", headers=headers)).status_code == 404
 
 
 async def test_a_document_beyond_the_quota_is_not_kept(tmp_path: Path) -> None:

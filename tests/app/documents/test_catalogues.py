@@ -16,34 +16,8 @@ from app.documents.formats.catalogues.message_parts import message_parts
 from app.documents.formats.codes import is_code
 from app.documents.formats.table import format_of
 from app.errors import UnsupportedDocument
-from tests.app.documents.catalogue_examples import EXAMPLES
-from tests.app.documents.translated import read, texts_of, translated, translated_text, unchanged
-
-FILES = {suffix: source for suffix, (source, _) in EXAMPLES.items()}
-
-
-@pytest.mark.parametrize("suffix", EXAMPLES)
-def test_a_catalogue_is_translated_and_keeps_everything_else(suffix: str) -> None:
-    source, expected = EXAMPLES[suffix]
-    assert translated_text(suffix, source) == expected
-
-
-@pytest.mark.parametrize("suffix", [suffix for suffix in EXAMPLES if suffix != ".strings"])
-def test_line_ends_of_a_catalogue_are_kept(suffix: str) -> None:
-    source, expected = EXAMPLES[suffix]
-    assert translated_text(suffix, source.replace("\n", "\r\n")) == expected.replace("\n", "\r\n")
-
-
-@pytest.mark.parametrize("suffix", EXAMPLES)
-def test_a_catalogue_without_translations_is_the_same_bytes(suffix: str) -> None:
-    data = FILES[suffix].replace("\r\n", "\n").replace("\n", "\r\n").encode()
-    file = read(suffix, data)
-    assert file.write([None] * len(file.units), "de") == data
-
-
-@pytest.mark.parametrize("suffix", [".xml", ".strings", ".stringsdict", ".properties", ".php", ".resx", ".yml", ".arb"])
-def test_a_catalogue_translated_into_itself_is_the_same_bytes(suffix: str) -> None:
-    assert unchanged(suffix, FILES[suffix]) == FILES[suffix].encode()
+from tests.app.documents.structures.files import FILES, TRANSLATIONS
+from tests.app.documents.translated import read, texts_of, translated, translated_text
 
 
 @pytest.mark.parametrize(
@@ -233,13 +207,6 @@ def test_a_message_with_a_part_that_is_not_translated_keeps_its_state() -> None:
     assert read(".po", text).write(["A", None], "de") == text.encode()
 
 
-def test_of_messages_of_a_browser_extension_only_the_messages_are_translated() -> None:
-    text = (
-        '{"a": {"message": "Hello you", "description": "no", "placeholders": {"x": {"content": "$1", "example": "B"}}}}'
-    )
-    assert translated_text(".json", text) == text.replace("Hello you", "HELLO YOU")
-
-
 def test_a_string_catalog_keeps_translations_of_the_target_language() -> None:
     unit = '{"stringUnit": {"state": "%s", "value": "x"}}'
     entry = '{"sourceLanguage": "en", "strings": {"Hi": {"localizations": {"de": ' + unit + "}}}}"
@@ -309,7 +276,7 @@ def test_codes_formulas_and_names_of_columns_are_no_words(text: str, units: list
 
 def test_a_file_in_utf_16_is_translated_in_utf_16() -> None:
     written = translated(".strings", FILES[".strings"].encode("utf-16"))
-    assert written.decode("utf-16") == EXAMPLES[".strings"][1]
+    assert written.decode("utf-16") == TRANSLATIONS[".strings"]
 
 
 def test_quotation_marks_within_a_cell_stay_single() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.documents.formats.encodings import HTML, decoded
-from tests.app.documents.test_text_formats import FILES
+from tests.app.documents.structures.files import FILES
 from tests.app.documents.translated import read, texts_of, translated, translated_text, unchanged
 
 HTML_LATIN_1 = '<meta charset="ISO-8859-1"><p>{}</p>'

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import docx
@@ -108,10 +110,14 @@ def part_bytes(data: bytes, name: str) -> bytes:
         return archive.read(name)
 
 
+@cache
+def empty_word_document() -> bytes:
+    return saved(docx.Document())
+
+
 def with_body(body: str) -> bytes:
     """A Word document with some paragraphs, written by hand."""
-    data = saved(docx.Document())
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with zipfile.ZipFile(io.BytesIO(empty_word_document())) as archive:
         parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
     parts["word/document.xml"] = (
         f'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n<w:document xmlns:w="{WORD_SPACE}"><w:body>{body}'
@@ -200,6 +206,7 @@ def test_paragraphs_of_word(body: str, units: list[str], expected: str) -> None:
     assert actual == expected
 
 
+@cache
 def presentation() -> bytes:
     product = pptx.Presentation()
     slide = product.slides.add_slide(product.slide_layouts[1])
@@ -228,6 +235,7 @@ def test_powerpoint() -> None:
     assert slide.notes_slide.notes_text_frame.text == "A NOTE"
 
 
+@cache
 def open_document() -> bytes:
     document = odfdo.Document("text")
     document.body.clear()
@@ -294,7 +302,12 @@ def test_book() -> None:
         assert archive.infolist()[0].compress_type == zipfile.ZIP_STORED
 
 
-FILES = {".docx": word_document, ".pptx": presentation, ".odt": open_document, ".epub": book}
+FILES: dict[str, Callable[[], bytes]] = {
+    ".docx": word_document,
+    ".pptx": presentation,
+    ".odt": open_document,
+    ".epub": book,
+}
 
 
 @pytest.mark.parametrize("suffix", FILES)

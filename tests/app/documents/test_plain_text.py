@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.app.documents.translated import marked, read, texts_of, translated_text
+from tests.app.documents.translated import read, texts_of, translated_text
 
 WRAPPED = """\
 The rabbit fell down a very deep
@@ -89,33 +89,6 @@ def test_a_long_wrapped_text_is_divided_behind_sentences() -> None:
     units = texts_of(".txt", WRAPPED * 30)
     assert len(units) > 3
     assert all(unit.endswith("bottom.") for unit in units)
-
-
-RESTRUCTURED = {
-    "links with a text": "A :«ref»:`long part <«a-b»>`, `the site <«https://x.y/z»>`_ and «`here`_», :«doc:`/a`».\n\n"
-    "* :«ref»:`A text of two\n  <«a-b»>` lines\n\nterm\n   its definition\n\n| one line\n| two lines\n\n"
-    "* :«ref»:`One of them <«x»>`\n* and `others <«https://x.y»>`__\n",
-    "descriptions": ".. «py:function:: open_it(name,\n                 mode)\n   :noindex:»\n\n   Opens the file.\n\n"
-    "   :«param str name»: the name\n\n   .. «code-block:: py»\n\n      «x = 1»\n\nText.\n",
-    "a session": "«>>> a.b()\n[<User 'x y'>]\n>>> c\nthis is it»\n\nText.\n",
-    "a title": "=====\nTitle\n=====\n\nOther\n-----\nText.\n",
-    "admonitions": ".. «note»:: The door is open.\n\n.. «warning»::\n   :«class: big»\n\n   Be careful.\n",
-    "code": ".. «code-block:: python\n   :linenos:\n\n   print(1)»\n\nText::\n\n   «x = 1\n\n   y = 2»\n\nMore.\n",
-    "figures": ".. «figure:: cat.png\n   :width: 50%»\n\n   The caption.\n",
-    "versions": ".. «versionadded»:: 1.2\n   It is new.\n",
-    "fields": ":«param x»: The value\n:«returns»: Nothing\n",
-    "targets and comments": ".. _«my-label»:\n\n.. «a comment\n   of two lines»\n\nText.\n",
-    "notes": ".. [«a»] The note.\n\nText.\n",
-    "replacements": ".. |«product»| «replace:: Verso»\n\nText.\n",
-    "tables": "+---+\n| «a» |\n+---+\n\n==  ==\n«a   b»\n==  ==\n\nText.\n",
-    "sessions": ">>> «x = 1»\n\nText.\n",
-}
-
-
-@pytest.mark.parametrize("text", RESTRUCTURED.values(), ids=RESTRUCTURED)
-def test_directives_and_code_of_restructured_text_are_kept(text: str) -> None:
-    source, expected = marked(text)
-    assert translated_text(".rst", source) == expected
 
 
 def test_rules_of_titles_are_as_long_as_their_translations() -> None:

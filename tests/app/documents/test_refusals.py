@@ -15,15 +15,12 @@ from hypothesis import strategies as st
 from app.documents.formats import archives, document_file
 from app.documents.formats.table import FORMATS
 from app.errors import DocumentRefused, problem_for
-from tests.app.documents.test_catalogues import FILES as CATALOGUES
+from tests.app.documents.structures.files import FILES as TEXT_FILES
 from tests.app.documents.test_office_formats import FILES as OFFICE_FILES
 from tests.app.documents.test_office_formats import WORD_SPACE, book, open_document, word_document, zipped
 from tests.app.documents.test_pdf import PAGES, pdf
 from tests.app.documents.test_sheets import open_presentation, open_sheet, shared_strings
-from tests.app.documents.test_text_formats import FILES as OTHER_TEXT_FILES
 from tests.app.documents.translated import read
-
-TEXT_FILES = OTHER_TEXT_FILES | CATALOGUES
 
 READERS = tuple({(row.module, row.name): suffix for suffix, row in reversed(FORMATS.items())}.values())
 """The first suffix of each class that reads files."""

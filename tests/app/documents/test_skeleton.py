@@ -11,23 +11,15 @@ import pytest
 from app.commands.main import main
 from app.documents.skeleton import differences
 from tests.app.documents import test_office_formats as office
-from tests.app.documents import test_text_formats as text
-from tests.app.documents.catalogue_examples import EXAMPLES
+from tests.app.documents.structures.files import FILES as TEXT_FILES
 from tests.app.documents.translated import in_capitals, read, translated
 from tests.samples import check_folder, report
 
 FILES: dict[str, bytes] = {
-    **{suffix: source.encode() for suffix, (source, _) in EXAMPLES.items()},
-    **{suffix: source.encode() for suffix, source in text.FILES.items()},
+    **{suffix: source.encode() for suffix, source in TEXT_FILES.items()},
     **{suffix: make() for suffix, make in office.FILES.items()},
-    ".rst": b"A title\n=======\n\nSome *words* and ``code``.\n\n.. code:: sh\n\n   kept\n",
 }
 BILINGUAL = frozenset({".po", ".pot", ".xliff", ".xlf", ".ts", ".xcstrings"})
-
-
-@pytest.mark.parametrize("suffix", FILES)
-def test_a_translation_has_the_skeleton_of_its_source(suffix: str) -> None:
-    translated(suffix, FILES[suffix])  # which compares them
 
 
 @pytest.mark.parametrize("suffix", sorted(FILES.keys() - BILINGUAL))

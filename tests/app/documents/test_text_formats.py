@@ -7,200 +7,13 @@ import io
 import json
 from typing import Any
 
-import polib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from tests.app.documents.structures.files import FILES
 from tests.app.documents.translated import read, texts_of, translated, translated_text, unchanged
-
-PAGE = """\
-<!DOCTYPE html>
-<html lang="en"><head><title>My page</title><style>p { color: red }</style><script>var a = "no";</script></head>
-<body class="big">
-<h1 id="top">A title</h1>
-<p>Please <a href="/start?a=1&amp;b=2">click <b>here</b></a>, Tom &amp; Jerry.<br>Thanks!</p>
-<ul><li>One<li title="A tip">Two <code>x = 1</code></ul>
-<pre>kept as it is</pre><!-- a note -->
-<img src="a.png" alt="A dog"><p translate="no">Verso</p>
-</body></html>
-"""
-
-SUBRIP = """\
-1
-00:00:01,000 --> 00:00:02,500
-Hello there,
-my <i>old</i> friend
-
-2
-00:00:02,500 --> 00:00:04,000 X1:40
-who went away.
-
-3
-00:00:05,000 --> 00:00:06,000
-- Yes & no?
-- Never!
-
-4
-00:00:07,000 --> 00:00:08,000
-{\\an8}Up there. 42
-"""
-
-WEBVTT = """\
-WEBVTT - a film
-
-NOTE made by hand
-
-STYLE
-::cue { color: red }
-
-intro
-00:01.000 --> 00:02.000 align:start
-<v Tom>Hi &amp; <00:01.500>bye
-
-00:02.000 --> 00:03.000
-The end.
-"""
-
-STRINGS = """\
-{
-  "title": "Hello \\"you\\"",
-  "nested": {"item_one": "{{count}} cat", "item_other": "{{count}} cats", "list": ["One", 2, null, "\\u00fcber"]},
-  "icu": "{n, plural, one {# cat} other {# cats}}",
-  "@title": {"description": "not a text"},
-  "$schema": "https://example.com/schema",
-  "number": 1.50,
-  "empty": ""
-}
-"""
-
-TABLE = 'id;name;"a text"\r\n1;Hello you;"He said ""no""; yes"\r\n2;;12\r\n"3";" spaced ";=SUM(1)\r\n'
-
-CATALOGUE = """\
-# A catalogue.
-msgid ""
-msgstr ""
-"Project-Id-Version: x\\n"
-"Content-Type: text/plain; charset=UTF-8\\n"
-"Plural-Forms: nplurals=3; plural=(n==1 ? 0 : n==2 ? 1 : 2);\\n"
-
-#. A comment.
-#: a.c:1
-msgid "Hello %s,\\n"
-"how are you?\\n"
-msgstr ""
-
-msgctxt "menu"
-msgid "Open"
-msgstr ""
-
-msgid "%d file"
-msgid_plural "%d files"
-msgstr[0] ""
-msgstr[1] ""
-msgstr[2] ""
-
-#, fuzzy, c-format
-#| msgid "Old"
-msgid "New"
-msgstr "alt"
-
-msgid "kept"
-msgstr "ist da"
-
-#~ msgid "gone"
-#~ msgstr "weg"
-"""
-
-MARKDOWN = """\
----
-title: Front matter
----
-# A *title* here
-
-Some **bold text** and `code here`, wrapped
-[link text](http://x.y "t") end\\*.
-Next ![alt](i.png) <b>raw</b> a * b snake_case[^1]
-
-> quoted text
-> goes on
-
-- [ ] a task
-- item [ref][r] and [r] or <https://example.com>
-  1. nested one
-
-| Head | Other |
-|------|-------|
-| cell one | `c` two |
-
-```python
-kept = 1
-```
-
-    indented code
-
-<div>html block</div>
-
-[r]: http://ref "T"
-[^1]: A note
-
-Setext
-======
-"""
-
-XLIFF_1 = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
- <file source-language="en" datatype="plaintext" original="a"><body>
-  <trans-unit id="1"><source>Hello <g id="1">big</g> <x id="2"/> world</source></trans-unit>
-  <trans-unit id="2" translate="no"><source>Verso</source></trans-unit>
-  <trans-unit id="3"><source>There</source><target>da</target></trans-unit>
-  <trans-unit id="4"><source>Old</source><target state="needs-translation">Old</target></trans-unit>
-  <trans-unit id="5"><source>a <bpt id="1">&lt;b&gt;</bpt>code<ept id="1">&lt;/b&gt;</ept></source></trans-unit>
- </body></file>
-</xliff>
-"""
-
-XLIFF_2 = """\
-<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en">
- <file id="f"><unit id="1"><segment><source>Hi <pc id="1">you</pc> there</source></segment></unit></file>
-</xliff>
-"""
-
-FILES = {
-    ".txt": "One line. Another one.\nSecond line\r\n\r\n  - indented {name}\n\n\n42\n",
-    ".html": PAGE,
-    ".srt": SUBRIP,
-    ".vtt": WEBVTT,
-    ".json": STRINGS,
-    ".csv": TABLE,
-    ".po": CATALOGUE,
-    ".md": MARKDOWN,
-    ".xliff": XLIFF_1,
-    ".xlf": XLIFF_2,
-}
-
-
-@pytest.mark.parametrize("suffix", [suffix for suffix in FILES if suffix not in (".po", ".xliff", ".xlf")])
-def test_a_file_translated_into_itself_is_the_same_bytes(suffix: str) -> None:
-    assert unchanged(suffix, FILES[suffix]) == FILES[suffix].encode()
-
-
-@pytest.mark.parametrize("suffix", FILES)
-def test_a_file_without_translations_is_the_same_bytes(suffix: str) -> None:
-    file = read(suffix, FILES[suffix])
-    assert file.write([None] * len(file.units), "de") == FILES[suffix].encode()
-
-
-# In capitals no cue seems to go on in the next one.
-@pytest.mark.parametrize("suffix", [suffix for suffix in FILES if suffix != ".srt"])
-def test_a_translated_file_has_the_same_units_again(suffix: str) -> None:
-    again = texts_of(suffix, translated(suffix, FILES[suffix]))
-    if suffix not in (".po", ".xliff", ".xlf"):  # whose messages all have a translation now
-        assert len(again) == len(texts_of(suffix, FILES[suffix]))
-    else:
-        assert again == []
 
 
 @pytest.mark.parametrize("name", ["utf-8-sig", "utf-16"])
@@ -209,12 +22,6 @@ def test_the_encoding_is_kept(suffix: str, name: str) -> None:
     data = FILES[suffix].encode(name)
     assert unchanged(suffix, data) == data
     assert translated(suffix, data).decode(name) == translated_text(suffix, FILES[suffix])
-
-
-def test_the_front_matter_of_a_page_is_kept() -> None:
-    page = "---\ntitle: My old house\npermalink: /house/\n---\n\n<p>The house is old.</p>\n"
-    assert translated_text(".html", page) == page.replace("The house is old.", "THE HOUSE IS OLD.")
-    assert texts_of(".html", "--- no metadata") == ["--- no metadata"]
 
 
 @pytest.mark.parametrize("line", ["A line of a poem,<br>", "A sentence of <b>a</b> page. ", "One more “sentence.” "])
@@ -240,47 +47,12 @@ def test_an_empty_part_changes_nothing(suffix: str) -> None:
     assert translated(suffix, data) == data
 
 
-def test_text() -> None:
-    assert translated_text(".txt", FILES[".txt"]) == FILES[".txt"].upper().replace("{NAME}", "{name}")
-
-
 def test_long_texts_are_divided_at_lines() -> None:
     assert [text.count("\n") + 1 for text in texts_of(".txt", "one line\n" * 45)] == [20, 20, 5]
 
 
-def test_html() -> None:
-    text = translated_text(".html", PAGE)
-    assert text == (
-        PAGE.replace("My page", "MY PAGE")
-        .replace("A title", "A TITLE")
-        .replace(">click <b>here<", ">CLICK <b>HERE<")
-        .replace("Please", "PLEASE")
-        .replace("Tom &amp; Jerry", "TOM &amp; JERRY")
-        .replace("Thanks", "THANKS")
-        .replace(">One<", ">ONE<")
-        .replace(">Two ", ">TWO ")
-        .replace("A tip", "A TIP")
-        .replace("A dog", "A DOG")
-    )
-
-
-def test_subtitles() -> None:
-    assert translated_text(".srt", SUBRIP) == (
-        SUBRIP.replace("Hello there,\nmy <i>old</i> friend", "HELLO THERE,\nMY <i>OLD</i> FRIEND")
-        .replace("who went away.", "WHO WENT AWAY.")
-        .replace("- Yes & no?\n- Never!", "- YES & NO?\n- NEVER!")
-        .replace("Up there.", "UP THERE.")
-    )
-
-
 def test_a_sentence_over_several_cues_is_one_unit() -> None:
-    assert 'friend <img id="1">who went away.' in texts_of(".srt", SUBRIP)[0]
-
-
-def test_webvtt() -> None:
-    assert translated_text(".vtt", WEBVTT) == (
-        WEBVTT.replace("Hi &amp; <00:01.500>bye", "HI &amp; <00:01.500>BYE").replace("The end.", "THE END.")
-    )
+    assert 'friend <img id="1">who went away.' in texts_of(".srt", FILES[".srt"])[0]
 
 
 def cue(*lines: str) -> str:
@@ -313,23 +85,6 @@ def test_a_cue_that_would_be_empty_gets_its_share_of_the_words() -> None:
     assert len(file.units) == 1
     written = file.write(["eins zwei drei vier fünf sechs"], "de").decode()
     assert written == cues.replace("one two three four", "eins zwei drei vier").replace("five six", "fünf sechs")
-
-
-def test_line_ends_of_subtitles_are_kept() -> None:
-    data = SUBRIP.replace("\n", "\r\n")
-    assert translated_text(".srt", data) == translated_text(".srt", SUBRIP).replace("\n", "\r\n")
-
-
-def test_json_translates_values_and_nothing_else() -> None:
-    body = json.loads(translated_text(".json", STRINGS))
-    assert body == {
-        **json.loads(STRINGS),
-        "title": 'HELLO "YOU"',
-        "nested": {"item_one": "{{count}} CAT", "item_other": "{{count}} CATS", "list": ["ONE", 2, None, "ÜBER"]},
-        "icu": "{n, plural, one {# CAT} other {# CATS}}",
-    }
-    assert '"\\u00dcBER"' in translated_text(".json", STRINGS)
-    assert '"number": 1.50,' in translated_text(".json", STRINGS)
 
 
 VALUES = st.recursive(
@@ -392,12 +147,6 @@ def test_a_cell_of_csv_does_not_begin_with_the_sign_of_another_formula_than_befo
     assert read(".csv", "- one,b").write(["=cmd", None], "de") == b'"\'=cmd",b'
 
 
-def test_csv_translates_cells_and_keeps_the_dialect() -> None:
-    assert translated_text(".csv", TABLE) == (
-        'id;NAME;"A TEXT"\r\n1;HELLO YOU;"HE SAID ""NO""; YES"\r\n2;;12\r\n"3";" SPACED ";=SUM(1)\r\n'
-    )
-
-
 def test_a_cell_that_needs_quotation_marks_gets_them() -> None:
     file = read(".csv", "a,b\nyes,no\n")
     assert file.write(["a", "b", 'say "ja", Tom', "nein"], "de") == b'a,b\n"say ""ja"", Tom",nein\n'
@@ -418,43 +167,6 @@ def test_any_table_keeps_its_cells(rows: list[list[str]], separator: str, quotin
     csv.writer(written, delimiter=separator, quoting=quoting, lineterminator="\n").writerows(rows)
     data = written.getvalue().encode()
     assert unchanged(".csv", data) == data
-
-
-def test_gettext_fills_what_is_missing() -> None:
-    result = polib.pofile(translated_text(".po", CATALOGUE))
-    before = polib.pofile(CATALOGUE)
-    assert [entry.msgid for entry in result] == [entry.msgid for entry in before]
-    assert result.metadata["Language"] == "de"
-    by_id = {entry.msgid: entry for entry in result}
-    assert by_id["Hello %s,\nhow are you?\n"].msgstr == "HELLO %s,\nHOW ARE YOU?\n"
-    assert by_id["Open"].msgstr == "OPEN"
-    assert by_id["%d file"].msgstr_plural == {0: "%d FILE", 1: "%d FILES", 2: "%d FILES"}
-    assert (by_id["New"].msgstr, by_id["New"].flags, by_id["New"].previous_msgid) == ("NEW", ["c-format"], None)
-    assert by_id["kept"].msgstr == "ist da"
-    assert (by_id["gone"].msgstr, by_id["gone"].obsolete) == ("weg", 1)
-
-
-def test_markdown() -> None:
-    expected = (
-        MARKDOWN.replace("title: Front matter", "title: FRONT MATTER")
-        .replace("html block", "HTML BLOCK")
-        .replace("[^1]: A note", "[^1]: A NOTE")
-        .replace("A *title* here", "A *TITLE* HERE")
-        .replace("Some **bold text** and", "SOME **BOLD TEXT** AND")
-        .replace(", wrapped\n[link text]", ", WRAPPED [LINK TEXT]")
-        .replace('"t")', '"T")')
-        .replace("![alt]", "![ALT]")
-        .replace(" end\\*.\nNext", " END\\*. NEXT")
-        .replace("<b>raw</b> a * b snake_case", "<b>RAW</b> A * B SNAKE_CASE")
-        .replace("quoted text\n> goes on", "QUOTED TEXT GOES ON")
-        .replace("a task", "A TASK")
-        .replace("item [ref][r] and [r] or", "ITEM [REF][r] AND [R][r] OR")
-        .replace("nested one", "NESTED ONE")
-        .replace("| Head | Other |", "| HEAD | OTHER |")
-        .replace("cell one | `c` two", "CELL ONE | `c` TWO")
-        .replace("Setext", "SETEXT")
-    )
-    assert translated_text(".md", MARKDOWN) == expected
 
 
 def test_markdown_that_a_translation_could_make_is_escaped() -> None:
@@ -521,21 +233,3 @@ def test_markdown_keeps_its_inline_elements(text: str) -> None:
         return sorted(child.type for child in children if child.type.startswith(("link", "code_inline")))
 
     assert elements(translated_text(".md", text)) == elements(text)
-
-
-def test_xliff_1_fills_targets_and_keeps_inline_elements() -> None:
-    text = translated_text(".xliff", XLIFF_1)
-    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<xliff ')
-    assert '<target state="translated">HELLO <g id="1">BIG</g> <x id="2"/> WORLD</target>' in text
-    assert "<source>Hello <g" in text
-    assert '<trans-unit id="2" translate="no"><source>Verso</source></trans-unit>' in text
-    assert "<target>da</target>" in text
-    assert '<target state="translated">OLD</target>' in text
-    assert '<bpt id="1">&lt;b&gt;</bpt>CODE<ept id="1">&lt;/b&gt;</ept></target>' in text
-    assert 'target-language="de"' in text
-
-
-def test_xliff_2_fills_targets() -> None:
-    text = translated_text(".xliff", XLIFF_2)
-    assert '<target>HI <pc id="1">YOU</pc> THERE</target></segment>' in text
-    assert 'trgLang="de"' in text

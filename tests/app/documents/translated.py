@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from app.documents.formats.document_file import DocumentFile, Unit
 from app.documents.formats.table import FORMATS
 from app.documents.skeleton import differences
@@ -51,9 +49,3 @@ def unchanged(suffix: str, data: bytes | str) -> bytes:
     """A file whose translations are its own texts."""
     file = read(suffix, data)
     return file.write([unit.text for unit in file.units], "de")
-
-
-def marked(text: str) -> tuple[str, str]:
-    """A source and its translation in capitals; what is between « and » is kept."""
-    expected = re.sub("«(.*?)»|[^«]+", lambda part: part[0].upper() if part[1] is None else part[1], text, flags=re.S)
-    return re.sub("[«»]", "", text), expected

@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.documents.formats.codes import has_words, is_code
+from model.text.spans.messages import BRANCHED, read_message
 
-_COMPLEX = re.compile(r"\{\s*+[\w.]++\s*+,\s*+(plural|selectordinal|select|choice)\s*+,")
-_TOKEN = re.compile(r"''|\{\{[^{}]{0,300}\}\}|'(?=[{}])[^']*+(?:'|\Z)|[{}]")
-_SELECTOR = re.compile(r"\s*+(?:offset:\s*+\d++\s*+)?=?[\w.+-]++\s*+\{")
-_ARGUMENT_END = re.compile(r"\s*+\}")
 _CHOICE = re.compile(r"\{[^{}]*+\}|\[[^\[\]]*+\]|(?P<bar>\|++)")
 _INTERVAL = re.compile(
     r"\s*+(?:\{-?\d{1,9}\}|[\[\]]\s?(?:-?\d{1,9}|-Inf|\*)\s?,\s?(?:\d{1,9}|\+?Inf|\*)\s?[\[\]])?\s*+"
 )
 _DOUBLED = re.compile(r"(?<![{}'])''(?![{}'])")
 _APOSTROPHE = re.compile(r"(?<![{}'])'(?![{}'])")
-_MAX_DEPTH = 20
 
 _NUMBER = "{#}"
 """How the model sees the number of a plural form, as ``#`` alone is no placeholder to it."""
@@ -55,9 +51,7 @@ def message_parts(message: str, has_choices: bool = False, is_bilingual: bool = 
         has_choices: Whether bars separate plural forms.
         is_bilingual: Whether its translation is written beside it, so that a message of placeholders needs one, too.
     """
-    if "{" in message and (argument := _COMPLEX.search(message)):
-        if argument[1] == "choice":  # of Java, with a syntax of its own
-            return [Part(message)]
+    if "{" in message and BRANCHED.search(message):
         try:
             return list(_icu_parts(message))
         except (ValueError, RecursionError):
@@ -82,56 +76,13 @@ def _icu_parts(message: str) -> Iterator[Part]:
     Raises:
         ValueError: It is not in this format.
     """
-    spans: list[tuple[int, int, bool]] = []
-    if _read_texts(message, 0, 0, False, spans) != len(message):
-        raise ValueError("a brace closes nothing")
     end = 0
-    for start, stop, has_number in spans:
+    for start, stop, has_number in read_message(message):
         if start < stop:
             yield Part(message[end:start])
             yield _text_part(message[start:stop], True, has_number)
             end = stop
     yield Part(message[end:])
-
-
-def _read_texts(message: str, position: int, depth: int, has_number: bool, spans: list[tuple[int, int, bool]]) -> int:
-    """Add the spans of texts from a position to the end of their branch, which is returned.
-
-    Raises:
-        ValueError: The message is not in the format of ICU.
-    """
-    start, open_braces = position, 0
-    while token := _TOKEN.search(message, position):
-        position = token.end()
-        argument = _COMPLEX.match(message, token.start())
-        if argument and not open_braces:
-            spans.append((start, token.start(), has_number))
-            start = position = _read_branches(message, argument, depth + 1, has_number, spans)
-        elif token[0] == "{":
-            open_braces += 1
-        elif token[0] == "}":
-            if not open_braces:
-                spans.append((start, token.start(), has_number))
-                return token.start()
-            open_braces -= 1
-    if depth or open_braces:
-        raise ValueError("a brace is not closed")
-    spans.append((start, len(message), has_number))
-    return len(message)
-
-
-def _read_branches(
-    message: str, argument: re.Match[str], depth: int, has_number: bool, spans: list[tuple[int, int, bool]]
-) -> int:
-    if depth > _MAX_DEPTH:
-        raise ValueError("it is nested too deeply")
-    position = argument.end()
-    while selector := _SELECTOR.match(message, position):
-        position = _read_texts(message, selector.end(), depth, has_number or argument[1] != "select", spans) + 1
-    closing = _ARGUMENT_END.match(message, position)
-    if closing is None:
-        raise ValueError("an argument is not closed")
-    return closing.end()
 
 
 def _plural_forms(message: str) -> list[Part]:

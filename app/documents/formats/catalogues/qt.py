@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.documents.formats.catalogues.catalogue import Message, State, names_same_language
+from app.documents.formats.catalogues.catalogue import Message, State
 from app.documents.formats.catalogues.xml_catalogue import Element, XmlCatalogue
-from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 
 
@@ -21,11 +20,11 @@ class QtCatalogue(XmlCatalogue):
     """
 
     is_bilingual = True
+    root_name = "TS"
+    not_read = "no catalogue of Qt"
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        if self.root.name != "TS":
-            raise DocumentRefused("The file is no catalogue of Qt: its root is not <TS>.")
         self.declare_language(self.attributes(self.root).get("language", ""))
         for message in self.root.all("message"):
             source, translation = message.first("source"), message.first("translation")
@@ -54,6 +53,6 @@ class QtCatalogue(XmlCatalogue):
 
     def to_bytes(self, target: str) -> bytes:
         """The file; it names the target language, unless nothing was translated."""
-        if self.is_changed and not names_same_language(self.attributes(self.root).get("language", ""), target):
-            self.set_attribute(self.root, "language", target.replace("-", "_"))
+        if self.is_changed:
+            self.name_language(self.root, "language", target.replace("-", "_"))
         return super().to_bytes(target)

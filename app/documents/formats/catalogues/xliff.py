@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.documents.formats.catalogues.catalogue import Message, State, names_same_language
+from app.documents.formats.catalogues.catalogue import Message, State
 from app.documents.formats.catalogues.xml_catalogue import Element, XmlCatalogue
 from app.documents.formats.inline import shown_text
 from app.errors import DocumentRefused
@@ -128,11 +128,7 @@ class Xliff(XmlCatalogue):
         """The file; it names the target language, unless nothing was translated."""
         if self.is_changed and self._is_first:
             for file in self.root.all("file"):
-                self._name_language(file, "target-language", target)
+                self.name_language(file, "target-language", target)
         elif self.is_changed:
-            self._name_language(self.root, "trgLang", target)
+            self.name_language(self.root, "trgLang", target)
         return super().to_bytes(target)
-
-    def _name_language(self, element: Element, attribute: str, target: str) -> None:
-        if not names_same_language(self.attributes(element).get(attribute, ""), target):
-            self.set_attribute(element, attribute, target)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from xml.parsers import expat
 
-from app.documents.formats.catalogues.catalogue import CatalogueFile, Message
+from app.documents.formats.catalogues.catalogue import CatalogueFile, Message, names_same_language
 from app.documents.formats.document_file import Unit, unescaped
 from app.documents.formats.encodings import XML
-from app.documents.formats.inline import Fragment, Group, Node, Point
+from app.documents.formats.inline import Fragment, Group, Node, Point, written
 from app.documents.formats.xml_parts import MAX_NESTING, ElementBudget, clean
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
@@ -78,11 +78,17 @@ class XmlCatalogue(CatalogueFile):
         data: The file.
 
     Raises:
-        DocumentRefused: It is not well-formed, or declares entities.
+        DocumentRefused: It is not well-formed, declares entities, or has another root.
         DocumentTooComplex: It has too many elements.
     """
 
     declaration = XML
+    root_name = ""
+    """The name of the root, if it has to be checked."""
+
+    not_read = ""
+    """What a file with another root is."""
+
     groups: frozenset[str] = frozenset()
     """Names of the elements whose text belongs to the text around them."""
 
@@ -91,6 +97,8 @@ class XmlCatalogue(CatalogueFile):
         super().__init__(data)
         _check(self.text)
         self.root = _tree(self.text)
+        if self.root.name != (self.root_name or self.root.name):
+            raise DocumentRefused(f"The file is {self.not_read}: its root is not <{self.root_name}>.")
         self._inherited: dict[tuple[Element, str], str] = {}
 
     def attributes(self, element: Element) -> dict[str, str]:
@@ -121,6 +129,11 @@ class XmlCatalogue(CatalogueFile):
         elif value is not None:
             position = element.start + len(tag.rstrip("/>").rstrip())
             self.replace(position, position, f' {name}="{value}"')
+
+    def name_language(self, element: Element, attribute: str, target: str) -> None:
+        """Name a language in an attribute, unless it names the same language, in any region."""
+        if not names_same_language(self.attributes(element).get(attribute, ""), target):
+            self.set_attribute(element, attribute, target)
 
     def set_content(self, element: Element, content: str) -> None:
         """Replace the content of an element by characters of XML."""
@@ -216,14 +229,10 @@ class XmlCatalogue(CatalogueFile):
         if _CDATA.fullmatch(original) and all(isinstance(node, str) for node in nodes):
             text = self._written("".join(map(str, nodes)), original).replace("]]>", "]]]]><![CDATA[>")
             return f"<![CDATA[{text}]]>"
-        return "".join(self._node_xml(node, original) for node in nodes)
+        return written(nodes, lambda text: self._escaped(text, original))
 
-    def _node_xml(self, node: Node, original: str) -> str:
-        if isinstance(node, Group):
-            return f"{node.source[0]}{self._xml(node.children, original)}{node.source[1]}"
-        if isinstance(node, Point):
-            return str(node.source)
-        text = node.replace("&", "&amp;").replace("<", "&lt;").replace("\r", "&#13;")
+    def _escaped(self, text: str, original: str) -> str:
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace("\r", "&#13;")
         text = text.replace(">", "&gt;") if _escapes_greater(original) else text.replace("]]>", "]]&gt;")
         return self._written(text, original)
 

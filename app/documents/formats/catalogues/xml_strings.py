@@ -8,7 +8,6 @@ from functools import lru_cache
 from app.documents.formats.catalogues.escapes import Escapes
 from app.documents.formats.catalogues.xml_catalogue import Element, XmlCatalogue
 from app.documents.formats.inline import shown_text
-from app.errors import DocumentRefused
 
 _ANDROID = Escapes({"n": "\n", "t": "\t"}, "\\\"'\n\t")
 _WRAPPED = re.compile(r"(?<!\s)\s*\n\s*")
@@ -26,10 +25,11 @@ class AndroidStrings(XmlCatalogue):
         DocumentRefused: It is another XML.
     """
 
+    root_name = "resources"
+    not_read = "XML, but no strings of Android"
+
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        if self.root.name != "resources":
-            raise DocumentRefused("The file is XML, but no strings of Android: its root is not <resources>.")
         for element in self.root.all("string", "item"):
             is_string = element.name == "string" or (
                 element.parent and element.parent.name in ("string-array", "plurals")
@@ -73,10 +73,11 @@ class Resources(XmlCatalogue):
         DocumentRefused: It is another XML.
     """
 
+    root_name = "root"
+    not_read = "no resources of .NET"
+
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        if self.root.name != "root":
-            raise DocumentRefused("The file is no resources of .NET: its root is not <root>.")
         for entry in self.root.children:
             attributes = self.attributes(entry)
             name = attributes.get("name", "")
@@ -97,10 +98,11 @@ class StringsDict(XmlCatalogue):
         DocumentRefused: It is another XML.
     """
 
+    root_name = "plist"
+    not_read = "no list of properties in XML"
+
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        if self.root.name != "plist":
-            raise DocumentRefused("The file is no list of properties in XML: its root is not <plist>.")
         for dictionary in self.root.all("dict"):
             for key, value in zip(dictionary.children[::2], dictionary.children[1::2], strict=False):
                 name = self.raw(key)

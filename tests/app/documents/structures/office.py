@@ -1,0 +1,119 @@
+"""Structures of office documents and books, as the content of one of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.app.documents.structures.structures import Structures
+from tests.app.documents.test_office_formats import PAGE_NUMBER, body_of, part, presentation, with_body, zipped
+from tests.app.documents.test_office_structures import XHTML, book, open_text, parts_of
+
+
+def _slides(body: str) -> bytes:
+    parts = parts_of(presentation())
+    parts["ppt/slides/slide1.xml"] = f'<p:sld xmlns:p="p" xmlns:a="{_DRAWING}">{body}</p:sld>'
+    return zipped(parts)
+
+
+def _between(name: str, before: str, after: str) -> Callable[[bytes], str]:
+    """What a part of an archive has between two strings."""
+    return lambda data: part(data, name).partition(before)[2].rpartition(after)[0]
+
+
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+_PAGE = '<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><body>{}</body></html>'.format
+
+ARCHIVES: dict[str, tuple[Callable[[str], bytes], Callable[[bytes], str]]] = {
+    ".docx": (with_body, body_of),
+    ".odt": (open_text, _between("content.xml", '"x">', "</office:document-content>")),
+    ".pptx": (_slides, _between("ppt/slides/slide1.xml", 'main">', "</p:sld>")),
+    ".epub": (lambda body: book(("a.xhtml", XHTML, _PAGE(body))), _between("OPS/a.xhtml", "<body>", "</body>")),
+}
+"""How an archive is made of an example, and what its translation has in the place of it."""
+
+_SLIDE = "<a:p>{}</a:p>"
+
+
+def _run(text: str) -> str:
+    return f"<w:r><w:t>‹{text}›</w:t></w:r>"
+
+
+def _paragraph(*content: str) -> str:
+    return f"<w:p>{''.join(content)}</w:p>"
+
+
+OFFICE = (
+    Structures(
+        "`.docx`, `.dotx`",
+        ".docx",
+        {
+            "paragraphs": _paragraph(_run("Good morning")),
+            "tables": f"<w:tbl><w:tr><w:tc>{_paragraph(_run('One'))}</w:tc></w:tr></w:tbl>",
+            "text boxes": _paragraph(
+                f"<w:r><w:pict><w:txbxContent>{_paragraph(_run('Box'))}</w:txbxContent></w:pict></w:r>"
+            ),
+            "texts of links": _paragraph('<w:hyperlink w:anchor="a">', _run("this page"), "</w:hyperlink>"),
+            "inserted text": _paragraph('<w:ins w:id="2">', _run("Put in"), "</w:ins>"),
+        },
+        {
+            "formatting": _paragraph(_run("Some "), "<w:r><w:rPr><w:b/></w:rPr><w:t>‹bold›</w:t></w:r>"),
+            "tabs": _paragraph(_run("Name:"), "<w:r><w:tab/></w:r>", _run("Tom")),
+            "fields": _paragraph(_run("Page "), PAGE_NUMBER, _run(" of ten")),
+            "bookmarks": _paragraph('<w:bookmarkStart w:id="0" w:name="a"/>', _run("All"), '<w:bookmarkEnd w:id="0"/>'),
+            "deleted text": '<w:p><w:del w:id="1"><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>',
+            "images": '<w:p><w:r><w:drawing w:a="b"/></w:r></w:p>',
+        },
+        {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+    Structures(
+        "`.odt`, `.ott`",
+        ".odt",
+        {
+            "paragraphs and headings": '<text:h text:outline-level="1">‹Title›</text:h><text:p>‹Good morning›</text:p>',
+            "lists": "<text:list><text:list-item><text:p>‹one›</text:p></text:list-item></text:list>",
+            "labels of forms": '<form:button form:label="‹Send it›" form:name="a b"/>',
+            "descriptions of frames": (
+                "<draw:frame><svg:title>‹A map›</svg:title><svg:desc>‹Of it›</svg:desc></draw:frame>"
+            ),
+        },
+        {
+            "formatting": '<text:p>‹some ›<text:span text:style-name="B">‹bold›</text:span>‹ text›</text:p>',
+            "links": '<text:p>‹see ›<text:a xlink:href="x">‹this›</text:a></text:p>',
+            "tabs": "<text:p>‹First›<text:tab/>‹second›</text:p>",
+            "bookmarks": (
+                '<text:p>‹The ›<text:bookmark-start text:name="a"/>‹sea›<text:bookmark-end text:name="a"/></text:p>'
+            ),
+            "fields": "<text:p>‹Page ›<text:page-number>7</text:page-number>‹ of it›</text:p>",
+        },
+        {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+    Structures(
+        "`.pptx`, `.potx`, `.ppsx`",
+        ".pptx",
+        {
+            "paragraphs of slides": _SLIDE.format("<a:r><a:t>‹Good morning›</a:t></a:r>"),
+            "tables": (
+                "<a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>‹One›</a:t></a:r></a:p></a:txBody></a:tc></a:tr></a:tbl>"
+            ),
+        },
+        {
+            "formatting": _SLIDE.format('<a:r><a:t>‹Some ›</a:t></a:r><a:r><a:rPr b="1"/><a:t>‹bold›</a:t></a:r>'),
+            "fields": _SLIDE.format(
+                '<a:r><a:t>‹Page ›</a:t></a:r><a:fld id="{1}" type="slidenum"><a:t>7</a:t></a:fld>'
+            ),
+            "line breaks": _SLIDE.format("<a:r><a:t>‹One›</a:t></a:r><a:br/><a:r><a:t>‹Two›</a:t></a:r>"),
+        },
+        {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+    Structures(
+        "`.epub`",
+        ".epub",
+        {"the pages that the manifest names, as HTML": "<p>‹Call me ›<em>‹Ishmael›</em>‹.›</p>"},
+        {"tags": '<p><a id="n1"></a>‹Yes›<br/>‹No›</p><hr/>', "code": "<pre>kept as it is</pre>"},
+        {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+)
