@@ -2,6 +2,8 @@
  * Reads NumPy's archives of arrays: a ZIP file with one `.npy` file for each array (numpy.lib.format, version 1 to 3).
  */
 
+import { t } from "./texts.js";
+
 /** @typedef {{ shape: number[], data: Float32Array | Float64Array | number[] | string[] }} NpyArray  In row order. */
 /** @typedef {Record<string, NpyArray>} Arrays */
 
@@ -20,12 +22,12 @@ export async function readNpz(content) {
   const view = new DataView(content);
   let end = content.byteLength - 22;
   while (end >= 0 && view.getUint32(end, true) !== END_OF_DIRECTORY) end -= 1;
-  if (end < 0) throw new Error("The answer is no npz archive.");
+  if (end < 0) throw new Error(t("npz.theAnswerIsNoNpz"));
   /** @type {Arrays} */
   const arrays = {};
   let entry = view.getUint32(end + 16, true);
   for (let left = view.getUint16(end + 10, true); left > 0; left -= 1) {
-    if (view.getUint32(entry, true) !== ENTRY) throw new Error("The archive's directory is damaged.");
+    if (view.getUint32(entry, true) !== ENTRY) throw new Error(t("npz.theArchiveSDirectoryIs"));
     const nameLength = view.getUint16(entry + 28, true);
     const name = new TextDecoder().decode(new Uint8Array(content, entry + 46, nameLength));
     const file = view.getUint32(entry + 42, true);
@@ -65,7 +67,7 @@ function readNpy(content, name) {
   if (type === "<f8") return { shape, data: new Float64Array(raw) };
   if (type === "<i8") return { shape, data: Array.from(new BigInt64Array(raw), Number) };
   if (type.startsWith("<U")) return { shape, data: strings(new Uint32Array(raw), Number(type.slice(2)), shape) };
-  throw new Error(`The array ${name} has the type ${type}, which this page cannot read.`);
+  throw new Error(t("npz.theArrayHasTheType", { name, type }));
 }
 
 /**

@@ -6,6 +6,7 @@ import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
 import { beamSize, largestBeam } from "../option-fields.js";
 import { sentenceOf } from "../chosen-sentence.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page } from "../types.js" */
 
@@ -20,8 +21,8 @@ export class AttentionForm {
   #decoding = h(
     "select",
     { onchange: () => this.choose({ decoding: this.#decoding.value === "greedy" ? "greedy" : "beam" }) },
-    h("option", { value: "beam" }, "Beam search"),
-    h("option", { value: "greedy" }, "Greedy"),
+    h("option", { value: "beam" }, t("attention-form.beamSearch")),
+    h("option", { value: "greedy" }, t("attention-form.greedy")),
   );
   #beamSize = h("input", {
     type: "number",
@@ -29,7 +30,7 @@ export class AttentionForm {
     required: true,
     onchange: () => this.#beamSize.reportValidity() && this.choose({ beamSize: this.#beamSize.valueAsNumber }),
   });
-  #width = h("label", {}, "Beam width", this.#beamSize);
+  #width = h("label", {}, t("attention-form.beamWidth"), this.#beamSize);
   #sentence = h("textarea", { rows: 2, dir: "auto", spellcheck: "false", required: true, onkeydown: submitOnEnter });
   #own = h("textarea", { rows: 1, dir: "auto", spellcheck: "false", onkeydown: submitOnEnter });
 
@@ -49,13 +50,13 @@ export class AttentionForm {
           this.#submit();
         },
       },
-      h("label", { class: "wide" }, "One sentence", this.#sentence),
-      h("label", {}, "From", this.#source),
-      h("label", {}, "To", this.#target),
-      h("label", {}, "Decoding", this.#decoding),
+      h("label", { class: "wide" }, t("attention-form.oneSentence"), this.#sentence),
+      h("label", {}, t("attention-form.from"), this.#source),
+      h("label", {}, t("attention-form.to"), this.#target),
+      h("label", {}, t("attention-form.decoding"), this.#decoding),
       this.#width,
-      h("label", { class: "wide" }, "Your own translation (optional)", this.#own),
-      h("button", { class: "primary" }, "Show attention"),
+      h("label", { class: "wide" }, t("attention-form.yourOwnTranslationOptional"), this.#own),
+      h("button", { class: "primary" }, t("attention-form.showAttention")),
     );
     page.store.subscribe((choices) => this.#showOptions(choices));
     this.#showOptions(page.store.get());
@@ -113,7 +114,11 @@ export class AttentionForm {
   #showOptions(choices) {
     const { source, target, decoding } = choices;
     const { languages } = this.#page;
-    fill(this.#source, h("option", { value: "auto" }, "Detect language"), ...languages.sources.map(option));
+    fill(
+      this.#source,
+      h("option", { value: "auto" }, t("attention-form.detectLanguage")),
+      ...languages.sources.map(option),
+    );
     fill(this.#target, ...languages.targets(source).map(option));
     this.#source.value = source;
     this.#target.value = target;

@@ -4,6 +4,7 @@
 
 import { addDocument, deleteDocument, documentResult, isAbort, Problem, readDocument } from "../api.js";
 import { download, fill, h } from "../element.js";
+import { t } from "../texts.js";
 
 /** @import { Document } from "../types.js" */
 /** @import { Fields } from "./live-translation.js" */
@@ -40,10 +41,10 @@ export class DocumentEntry {
     this.#file = file;
     this.#announce = announce;
     this.#removed = removed;
-    this.#cancel = this.#button("Cancel", () => this.#stop());
-    this.#download = this.#button("Download", () => this.#save());
-    this.#remove = this.#button("Remove", () => this.#delete());
-    this.#progress.setAttribute("aria-label", `Progress of ${file.name}`);
+    this.#cancel = this.#button(t("document-entry.cancel"), () => this.#stop());
+    this.#download = this.#button(t("document-entry.download"), () => this.#save());
+    this.#remove = this.#button(t("document-entry.remove"), () => this.#delete());
+    this.#progress.setAttribute("aria-label", t("document-entry.progressOf", { name: file.name }));
     this.element = h(
       "li",
       { class: "document" },
@@ -151,8 +152,11 @@ export class DocumentEntry {
     if (total) this.#progress.value = done / total;
     else this.#progress.removeAttribute("value");
     this.#progress.hidden = !isUnderWay;
-    fill(this.#status, document ? statusOf(document) : this.#isSending && "Uploading …");
-    fill(this.#download, document?.status === "done" ? "Download" : "Download translated part");
+    fill(this.#status, document ? statusOf(document) : this.#isSending && t("document-entry.uploading"));
+    fill(
+      this.#download,
+      document?.status === "done" ? t("document-entry.download") : t("document-entry.downloadTranslatedPart"),
+    );
     this.#cancel.hidden = !isUnderWay;
     this.#download.hidden = !document || isUnderWay || (document.status !== "done" && done === 0);
     this.#remove.hidden = isUnderWay;
@@ -192,24 +196,33 @@ export class DocumentEntry {
  * @param {Document} document
  */
 function statusOf({ status, sentences: { done, total }, seconds_left: seconds, untranslated }) {
-  const progress = total === null ? "" : `${done} of ${total} sentences`;
+  const progress = total === null ? "" : t("document-entry.ofSentences", { done, total });
   switch (status) {
     case "queued":
-      return "Queued";
+      return t("document-entry.queued");
     case "running":
-      return [progress || "Reading", seconds !== null && `${timeLeft(seconds)} left`].filter(Boolean).join(", ");
+      return [
+        progress || t("document-entry.reading"),
+        seconds !== null && t("document-entry.left", { time: timeLeft(seconds) }),
+      ]
+        .filter(Boolean)
+        .join(", ");
     case "done":
-      return untranslated ? `Translated except ${untranslated} of ${total} sentences` : "Translated";
+      return untranslated
+        ? t("document-entry.translatedExcept", { untranslated, total })
+        : t("document-entry.translated");
     case "failed":
-      return ["Failed", progress].filter(Boolean).join(" after ");
+      return [t("document-entry.failed"), progress].filter(Boolean).join(t("document-entry.after"));
     case "cancelled":
-      return ["Cancelled", progress].filter(Boolean).join(" after ");
+      return [t("document-entry.cancelled"), progress].filter(Boolean).join(t("document-entry.after"));
   }
 }
 
 /** @param {number} seconds */
 function timeLeft(seconds) {
-  return seconds < 90 ? `about ${Math.ceil(seconds)} s` : `about ${Math.round(seconds / 60)} min`;
+  return seconds < 90
+    ? t("document-entry.aboutS", { seconds: Math.ceil(seconds) })
+    : t("document-entry.aboutMin", { minutes: Math.round(seconds / 60) });
 }
 
 /**

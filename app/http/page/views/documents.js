@@ -4,6 +4,7 @@
 
 import { h } from "../element.js";
 import { DocumentEntry } from "./document-entry.js";
+import { t } from "../texts.js";
 
 /** @import { Fields } from "./live-translation.js" */
 
@@ -19,7 +20,7 @@ export class Documents {
   #announce;
   /** @type {Set<DocumentEntry>} */
   #entries = new Set();
-  #list = h("ul", { class: "documents", "aria-label": "Files", hidden: true });
+  #list = h("ul", { class: "documents", "aria-label": t("documents.files"), hidden: true });
   #input;
   #isPaused = false;
 
@@ -36,7 +37,7 @@ export class Documents {
       tabindex: -1,
       multiple: true,
       accept: ENDINGS.map((ending) => `.${ending}`).join(),
-      "aria-label": "Files to translate",
+      "aria-label": t("documents.filesToTranslate"),
       onchange: () => {
         this.add([...(this.#input.files ?? [])]);
         // The same file can be chosen again.
@@ -46,18 +47,18 @@ export class Documents {
     this.element = h(
       "section",
       { class: "card files", "aria-labelledby": "files-title" },
-      h("h2", { id: "files-title" }, "Files"),
+      h("h2", { id: "files-title" }, t("documents.files")),
       h(
         "div",
         { class: "row" },
-        h("button", { type: "button", onclick: () => this.#input.click() }, "Choose files …"),
+        h("button", { type: "button", onclick: () => this.#input.click() }, t("documents.chooseFiles")),
         this.#input,
-        h("span", {}, "or drop them anywhere on this page."),
+        h("span", {}, t("documents.orDropThemAnywhereOn")),
       ),
       h(
         "p",
         { class: "muted" },
-        `Layout and formatting are preserved: ${ENDINGS.map((ending) => `.${ending}`).join(" ")}`,
+        t("documents.layoutAndFormattingArePreserved", { endings: ENDINGS.map((ending) => `.${ending}`).join(" ") }),
       ),
       this.#list,
     );
@@ -75,7 +76,7 @@ export class Documents {
       this.#list.prepend(entry.element);
       const ending = file.name.split(".").pop()?.toLowerCase() ?? "";
       if (ENDINGS.includes(ending)) entry.send(this.#fields());
-      else entry.refuse(`This file format is not supported. Supported endings: ${ENDINGS.join(", ")}.`);
+      else entry.refuse(t("documents.notSupported", { endings: ENDINGS.join(", ") }));
     }
     this.#list.hidden = !this.#entries.size;
     if (files.length) this.#list.scrollIntoView({ block: "nearest" });
@@ -127,5 +128,5 @@ export class Documents {
 
 /** @param {DragEvent} event Whether it has files; the browser handles dragged text. */
 function hasFiles(event) {
-  return event.dataTransfer?.types.includes("Files") ?? false;
+  return event.dataTransfer?.types.includes(t("documents.files")) ?? false;
 }

@@ -13,6 +13,7 @@ import { Steering } from "./steering.js";
 import { TargetWords } from "./target-words.js";
 import { factsOf } from "./translation-facts.js";
 import { WordChoices } from "./word-choices.js";
+import { language, t } from "../texts.js";
 
 /** @import { Alternative, Translation } from "../types.js" */
 /** @import { Link } from "./links.js" */
@@ -32,7 +33,7 @@ export class LinkedTexts {
   #onSteered;
   #announce;
   #mirror;
-  #tip = h("div", { class: "word-tip", id: TIP, lang: "en", dir: "ltr", role: "tooltip", hidden: true });
+  #tip = h("div", { class: "word-tip", id: TIP, lang: language, dir: "ltr", role: "tooltip", hidden: true });
   #words = new TargetWords({
     onLook: (word) => this.#lookAtTarget(word),
     onOpen: (word) => this.#open(word),
@@ -44,8 +45,8 @@ export class LinkedTexts {
   #undo = h(
     "p",
     { class: "row", hidden: true },
-    "This is not the model's own translation.",
-    h("button", { type: "button", onclick: () => this.#goBack() }, "Back to the model's own"),
+    t("linked-texts.thisIsNotTheModel"),
+    h("button", { type: "button", onclick: () => this.#goBack() }, t("linked-texts.backToTheModelS")),
   );
   /** The content of the pane of the translation. */
   element = h("div", { class: "linked-texts" }, this.#words.element);
@@ -233,13 +234,15 @@ export class LinkedTexts {
     this.#hideTip();
     const place = shown.placeOf(word);
     void this.#choices.open(anchor, {
-      title: `${shown.protected.has(word) ? "At" : "Instead of"} “${shown.target.string(word)}”`,
+      title: t(shown.protected.has(word) ? "linked-texts.at" : "linked-texts.insteadOf", {
+        word: shown.target.string(word),
+      }),
       about: shown.aboutTarget(word),
       language: shown.translation.target,
       before: place?.before ?? "",
       look: (signal) => {
         if (place) return this.#steering.considered(shown, place, signal);
-        throw new Problem(0, { detail: "The sentence of this word is unknown in this translation." });
+        throw new Problem(0, { detail: t("linked-texts.unknownSentence") });
       },
       isCurrent: ({ text, isEnd }) =>
         !isEnd && place !== undefined && place.rest.startsWith(place.before ? text : text.trimStart()),
@@ -273,7 +276,7 @@ export class LinkedTexts {
     // Other tokens may give the same text.
     const shown = this.#own?.translation.text === text ? this.#own : chosen;
     this.#render(shown);
-    this.#announce(announcementOf(text, "The translation was changed."));
+    this.#announce(announcementOf(text, t("linked-texts.theTranslationWasChanged")));
     this.#onSteered(shown.translation);
   }
 
@@ -301,5 +304,5 @@ function strengths(links) {
  * @param {string} instead The announcement of a long one.
  */
 export function announcementOf(text, instead) {
-  return text.length > MAX_ANNOUNCED_CHARACTERS ? instead : `Translation: ${text}`;
+  return text.length > MAX_ANNOUNCED_CHARACTERS ? instead : t("linked-texts.translation", { text });
 }

@@ -5,6 +5,7 @@ import { linkWords } from "./links.js";
 import { pairSentences } from "./sentences.js";
 import { levelOf } from "./levels.js";
 import { Words } from "./words.js";
+import { t } from "../texts.js";
 
 /** @import { Alternative, Translation } from "../types.js" */
 /** @import { Link } from "./links.js" */
@@ -76,12 +77,15 @@ export class LinkedTranslation {
    * @param {number} word
    */
   aboutTarget(word) {
-    if (this.protected.has(word)) return "Protected: unchanged.";
+    if (this.protected.has(word)) return t("linked-translation.protectedUnchanged");
     const probability = this.probabilities.get(word);
     const level = this.levelOf(word);
-    const sure = probability === undefined ? "" : `${percent(probability)} sure${level ? `, ${level.label}` : ""}. `;
+    const sure =
+      probability === undefined
+        ? ""
+        : t("linked-translation.sure", { probability: percent(probability), level: level ? `, ${level.label}` : "" });
     const links = this.links.ofTarget.get(word);
-    return `${sure}${links ? `From ${named(links, this.source)}.` : "No counterpart in the text."}`;
+    return `${sure}${links ? t("linked-translation.from", { links: named(links, this.source) }) : t("linked-translation.noCounterpartInTheText")}`;
   }
 
   /**
@@ -90,9 +94,9 @@ export class LinkedTranslation {
    * @param {number} word
    */
   aboutSource(word) {
-    const left = this.uncovered.has(word) ? "Possibly left out of the translation. " : "";
+    const left = this.uncovered.has(word) ? t("linked-translation.possiblyLeftOutOfThe") : "";
     const links = this.links.ofSource.get(word);
-    return `${left}${links ? `Translated as ${named(links, this.target)}.` : "No counterpart in the translation."}`;
+    return `${left}${links ? t("linked-translation.translatedAs", { links: named(links, this.target) }) : t("linked-translation.noCounterpartInTheTranslation")}`;
   }
 
   /**
@@ -131,6 +135,8 @@ const MAX_NAMED = 4;
  * @param {Words} words
  */
 function named(links, words) {
-  const names = links.slice(0, MAX_NAMED).map(({ word, weight }) => `“${words.string(word)}” (${percent(weight)})`);
+  const names = links
+    .slice(0, MAX_NAMED)
+    .map(({ word, weight }) => `${t("shared.quote", { text: words.string(word) })} (${percent(weight)})`);
   return names.join(", ") + (links.length > MAX_NAMED ? ", …" : "");
 }

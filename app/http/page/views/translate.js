@@ -16,6 +16,7 @@ import { LiveTranslation } from "./live-translation.js";
 import { Options } from "./options.js";
 import { OutputPane } from "./output-pane.js";
 import { SourcePane } from "./source-pane.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page, Translation, View } from "../types.js" */
 /** @import { Fields, Listener } from "./live-translation.js" */
@@ -111,7 +112,7 @@ class TranslateView {
     const element = h(
       "section",
       { class: "translate", "aria-labelledby": "translate-title" },
-      h("h1", { id: "translate-title", class: "unseen" }, "Translate"),
+      h("h1", { id: "translate-title", class: "unseen" }, t("main.translate")),
       h(
         "div",
         { class: "card translator" },
@@ -171,7 +172,7 @@ class TranslateView {
         this.#showText(translation.text);
         this.#setTranslation(translation);
         this.#sourcePane.showDetected(translation.detected);
-        this.#page.announce(announcementOf(translation.text, "Translated."));
+        this.#page.announce(announcementOf(translation.text, t("translate.translated")));
         if (isInTarget(translation)) this.#proposeTarget(translation.target);
       },
       detailed: (translation) => {
@@ -218,8 +219,8 @@ class TranslateView {
     const target = languages.targets(language)[0];
     if (!target) return;
     this.#outputPane.showNotice(
-      `The text is already in ${languageName(language)}.`,
-      `Translate it into ${languageName(target)}`,
+      t("translate.theTextIsAlreadyIn", { language: languageName(language) }),
+      t("translate.translateItInto", { target: languageName(target) }),
       () => store.set({ target }),
     );
   }
