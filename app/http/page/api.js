@@ -174,6 +174,17 @@ export async function attention(body, signal) {
   return { arrays, file: new Blob([content], { type: "application/x-npz" }) };
 }
 
+/**
+ * The language of a text.
+ *
+ * @param {string} text
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Translation["detected"]>} Null if it has no letters of a loaded language.
+ */
+export async function detect(text, signal) {
+  return (await answer("detect", { json: { text }, ...(signal && { signal }) })).detections[0];
+}
+
 /** @returns {Promise<Glossary[]>} The stored glossaries. */
 export async function glossaries() {
   return (await answer("v2/glossaries", { scheme: "DeepL-Auth-Key" })).glossaries;
