@@ -121,7 +121,7 @@ export default {
   "tour.positions.embeddingPosition": "Embedding + Position",
   "tour.positions.theSumAfterItsNorm": "Die Summe nach ihrer Norm",
   "tour.positions.pointAtCell":
-    "Zeigen Sie auf eine Zelle oder wählen Sie sie mit den Pfeiltasten, um ihre Zahl zu lesen.",
+    "Zeigen oder tippen Sie auf eine Zelle, oder wählen Sie sie mit den Pfeiltasten, um ihre Zahl zu lesen.",
   "tour.positions.howSimilarAreTwoPositions": "Wie ähnlich sind zwei Positionen?",
   "tour.positions.cosineOfTheAngleBetween": "Kosinus des Winkels zwischen Positionsvektoren",
   "tour.positions.learnedNeighbours": "Was das Modell über Nachbarn gelernt hat, zeigt sich neben der Diagonale.",

@@ -5,10 +5,14 @@
 import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
 import { beamSize, largestBeam } from "../option-fields.js";
-import { sentenceOf } from "../chosen-sentence.js";
+import { sentenceOf, sentencesOf } from "../chosen-sentence.js";
 import { t } from "../texts.js";
 
 /** @import { Choices, Page } from "../types.js" */
+
+/** Sentences that are offered, at most. */
+const MAX_SENTENCES = 200;
+const MAX_LABEL = 80;
 
 /** The form above the maps. */
 export class AttentionForm {
@@ -32,6 +36,10 @@ export class AttentionForm {
   });
   #width = h("label", {}, t("attention-form.beamWidth"), this.#beamSize);
   #sentence = h("textarea", { rows: 2, dir: "auto", spellcheck: "false", required: true, onkeydown: submitOnEnter });
+  /** @type {string[]} Those of the text. */
+  #sentences = [];
+  #number = h("select", { onchange: () => this.use(this.#sentences[Number(this.#number.value)] ?? "") });
+  #chooser = h("label", { class: "wide", hidden: true }, t("attention-form.sentenceOfText"), this.#number);
   #own = h("textarea", { rows: 1, dir: "auto", spellcheck: "false", onkeydown: submitOnEnter });
 
   /**
@@ -50,6 +58,7 @@ export class AttentionForm {
           this.#submit();
         },
       },
+      this.#chooser,
       h("label", { class: "wide" }, t("attention-form.oneSentence"), this.#sentence),
       h("label", {}, t("attention-form.from"), this.#source),
       h("label", {}, t("attention-form.to"), this.#target),
@@ -76,10 +85,32 @@ export class AttentionForm {
   refill() {
     const choices = this.#page.store.get();
     const { sentence } = sentenceOf(choices, this.#page.languages.exampleSource(choices));
+    this.#showSentences(choices.text, sentence);
     if (sentence === this.#filledWith) return;
     this.#filledWith = sentence;
     this.#sentence.value = sentence;
     this.#own.value = "";
+  }
+
+  /**
+   * Offers the sentences of the text, if there are several.
+   *
+   * @param {string} text
+   * @param {string} sentence The one in the form.
+   */
+  #showSentences(text, sentence) {
+    this.#sentences = sentencesOf(text).slice(0, MAX_SENTENCES);
+    const { length } = this.#sentences;
+    this.#chooser.hidden = length < 2;
+    const options = this.#sentences.map((one, index) => {
+      const label = one.length > MAX_LABEL ? `${one.slice(0, MAX_LABEL)} …` : one;
+      const written = t("attention-form.numbered", { number: index + 1, count: length, sentence: label });
+      return h("option", { value: index }, written);
+    });
+    const chosen = this.#sentences.indexOf(sentence);
+    const other = chosen < 0 && h("option", { value: "" }, t("attention-form.ownSentence"));
+    fill(this.#number, other, ...options);
+    this.#number.value = chosen < 0 ? "" : String(chosen);
   }
 
   /** Focuses the form. */
@@ -96,6 +127,7 @@ export class AttentionForm {
   #submit() {
     if (!this.sentence) return;
     this.#filledWith = this.sentence;
+    this.#showSentences(this.#page.store.get().text, this.sentence);
     this.#page.store.set({ sentence: this.sentence });
     this.#submitted();
   }

@@ -6,6 +6,7 @@ import { isAbort, Problem } from "../api.js";
 import { fill, h } from "../element.js";
 import { languageTag } from "../languages.js";
 import { Alternatives } from "./alternatives.js";
+import { wordAtStart } from "./candidates.js";
 import { placeBy } from "./floating.js";
 import { LinkedTranslation } from "./linked-translation.js";
 import { SourceMirror } from "./source-mirror.js";
@@ -139,7 +140,7 @@ export class LinkedTexts {
     this.#taking.abort();
     this.#hideTip();
     this.element.lang = languageTag(translation.target);
-    this.#words.show(target, (word) => shown.levelOf(word)?.name ?? "");
+    this.#words.show(target, (word) => shown.levelOf(word)?.name ?? "", shown.sentences);
     // The user may continue to type while a text is translated.
     if (this.#isCurrent) {
       this.#mirror.show(source);
@@ -150,7 +151,10 @@ export class LinkedTexts {
       this.#lookAtCaret();
     }
     this.#undo.hidden = !isSteered;
-    fill(this.#facts, ...factsOf(translation, source.text, isSteered && pairs.length > 1));
+    fill(
+      this.#facts,
+      ...factsOf(translation, source.text, { isPart: isSteered && pairs.length > 1, numSentences: pairs.length }),
+    );
     this.#alternatives.show(hypotheses, translation.text);
     this.details.hidden = false;
   }
@@ -244,8 +248,7 @@ export class LinkedTexts {
         if (place) return this.#steering.considered(shown, place, signal);
         throw new Problem(0, { detail: t("linked-texts.unknownSentence") });
       },
-      isCurrent: ({ text, isEnd }) =>
-        !isEnd && place !== undefined && place.rest.startsWith(place.before ? text : text.trimStart()),
+      isCurrent: ({ text, isEnd }) => !isEnd && place !== undefined && wordAtStart(place.rest) === text.trim(),
       choose: async (choice, signal) => {
         if (place) this.#steer(await this.#steering.chosen(shown, place, choice, signal));
       },

@@ -8,6 +8,7 @@ import { Words } from "./words.js";
 import { t } from "../texts.js";
 
 /** @import { Alternative, Translation } from "../types.js" */
+/** @import { Level } from "./levels.js" */
 /** @import { Link } from "./links.js" */
 /** @import { SentencePair, TranslatedSentence } from "./sentences.js" */
 
@@ -60,6 +61,25 @@ export class LinkedTranslation {
       hypotheses: hypothesesOf(translation),
       isSteered: false,
     });
+  }
+
+  /**
+   * The sentences of the translation, if there are several: which one each word is in, and how unsure the model is of
+   * it, by the geometric mean of its words' probabilities.
+   *
+   * @returns {{ ofWord: Map<number, number>, levels: (Level | undefined)[] }}
+   */
+  get sentences() {
+    if (this.pairs.length < 2) return { ofWord: new Map(), levels: [] };
+    const words = this.pairs.map(({ target }) => this.target.within(target));
+    const means = words.map((own) => {
+      const logs = own.flatMap((word) => Math.log(this.probabilities.get(word) ?? 1));
+      return Math.exp(logs.reduce((sum, log) => sum + log, 0) / Math.max(logs.length, 1));
+    });
+    return {
+      ofWord: new Map(words.flatMap((own, sentence) => own.map((word) => [word, sentence]))),
+      levels: means.map(levelOf),
+    };
   }
 
   /**

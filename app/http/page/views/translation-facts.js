@@ -18,10 +18,10 @@ const MAX_NAMED = 12;
  *
  * @param {Translation} translation
  * @param {string} sourceText
- * @param {boolean} isPart Whether the score belongs to the sentence that was changed last.
+ * @param {{ isPart: boolean, numSentences: number }} shown `isPart`: whether the score belongs to the sentence that was changed last.
  * @returns {HTMLElement[]}
  */
-export function factsOf({ confidence, integrity, via, model }, sourceText, isPart) {
+export function factsOf({ confidence, integrity, via, model }, sourceText, { isPart, numSentences }) {
   const source = new Characters(sourceText);
   const quote = (/** @type {Span} */ span) => t("shared.quote", { text: source.slice(...span) });
   /** @type {HTMLElement[]} */
@@ -34,7 +34,7 @@ export function factsOf({ confidence, integrity, via, model }, sourceText, isPar
       ),
     );
   if (confidence) {
-    facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null));
+    facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null, numSentences > 1));
     if (confidence.uncovered?.length) {
       facts.push(
         fact(
@@ -67,11 +67,15 @@ function score(share, isPart) {
     isPart ? t("translation-facts.confidenceOfSentence") : t("translation-facts.confidence"),
     h("strong", {}, percent(share)),
     bar,
+    h("span", { class: "muted" }, t("translation-facts.ownEstimate")),
   );
 }
 
-/** @param {boolean} isCoverageKnown */
-function legend(isCoverageKnown) {
+/**
+ * @param {boolean} isCoverageKnown
+ * @param {boolean} hasSentences Whether sentences are marked.
+ */
+function legend(isCoverageKnown, hasSentences) {
   return h(
     "ul",
     { class: "legend", "aria-label": t("translation-facts.legend") },
@@ -83,6 +87,7 @@ function legend(isCoverageKnown) {
         t("translation-facts.under", { bound: percent(below) }),
       ),
     ),
+    hasSentences && h("li", {}, t("translation-facts.sentences")),
     isCoverageKnown &&
       h(
         "li",

@@ -102,8 +102,7 @@ export class WordChoices {
    * @param {AbortSignal} signal
    */
   #list(choices, question, signal) {
-    // “ein” is not the choice where the translation has “einen”, and both are choices.
-    const [current] = choices.filter(question.isCurrent).sort((a, b) => b.text.length - a.text.length);
+    const current = choices.find(question.isCurrent);
     const items = choices.slice(0, MAX_CHOICES).map((choice) => {
       const choose = () => this.#choose(choice, question, choice === current, signal);
       return h("li", {}, choiceElement(choice, question, choice === current, choose));
@@ -183,7 +182,7 @@ export class WordChoices {
 function choiceElement({ text, probability, continuation, isEnd }, { before, language: spoken }, isCurrent, choose) {
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("--share", String(probability));
-  // A token without a leading space continues the word before it.
+  // Without a leading space it continues what is before it.
   const start = /^\s/u.test(text) ? "" : /\S*$/u.exec(before)?.[0];
   const words = [h("span", { class: "muted" }, start), h("strong", {}, text.trim()), continuation];
   return h(
