@@ -212,6 +212,14 @@ def test_the_language_of_a_word_document_is_known_before_it_is_sent(page: Page, 
     expect(files(page)).to_contain_text("English → German")
 
 
+def test_a_file_in_another_language_than_the_stated_one_is_noticed(page: Page) -> None:
+    open_view(page)
+    choose(page, "Translate from", "German")
+    page.get_by_label("Files to translate").set_input_files([text_file("letter.txt")])
+    expect(files(page)).to_contain_text("German → English")
+    expect(files(page)).to_contain_text("The file looks like English.")
+
+
 def test_a_file_in_the_target_language_or_without_text_is_not_called_translated(page: Page) -> None:
     open_view(page)
     choose(page, "Translate to", "English")

@@ -109,6 +109,7 @@ export default {
   "document-entry.aboutMin": "etwa {minutes} min",
   "document-entry.nothing": "Nichts zu übersetzen",
   "document-entry.already": "Schon in der Zielsprache ({language}), darum wurde nichts übersetzt",
+  "document-entry.looksLike": "Die Datei sieht nach einer anderen Sprache aus: {language}.",
   "documents.files": "Dateien",
   "documents.filesToTranslate": "Zu übersetzende Dateien",
   "documents.chooseFiles": "Dateien auswählen …",

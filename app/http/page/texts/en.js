@@ -104,6 +104,7 @@ export default {
   "document-entry.aboutMin": "about {minutes} min",
   "document-entry.nothing": "Nothing to translate",
   "document-entry.already": "Already in {language}, so nothing was translated",
+  "document-entry.looksLike": "The file looks like {language}.",
   "documents.files": "Files",
   "documents.filesToTranslate": "Files to translate",
   "documents.chooseFiles": "Choose files …",

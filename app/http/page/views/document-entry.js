@@ -15,7 +15,15 @@ const FIRST_WAIT_MS = 300;
 const LONGEST_WAIT_MS = 4000;
 const GROWTH = 1.4;
 
-/** @typedef {{ fields: Fields, detected?: string }} Plan  How a file is translated, and its language as far as it is known. */
+/**
+ * How a file is translated.
+ *
+ * @typedef {object} Plan
+ * @property {Fields} fields
+ * @property {string} [detected] The language of the file, if none was stated.
+ * @property {string} [doubted] The language that it looks like, if another was stated.
+ */
+
 /** @typedef {{ id: string, name: string, source: string, target: string }} Kept  What a reload needs of a file. */
 
 /**
@@ -44,6 +52,7 @@ export class DocumentEntry {
   #timer;
   #wait_ms = FIRST_WAIT_MS;
   #languages = h("span", { class: "document-pair" });
+  #doubt = h("span", { role: "status" });
   #progress = h("progress", { max: 1 });
   #status = h("span", { class: "muted" });
   #problem = h("p", { class: "error", role: "alert", hidden: true });
@@ -69,6 +78,7 @@ export class DocumentEntry {
       { class: "document" },
       h("b", { class: "file-name", dir: "auto" }, name),
       this.#languages,
+      this.#doubt,
       this.#progress,
       this.#status,
       h("span", { class: "row" }, this.#other, this.#cancel, this.#download, this.#remove),
@@ -91,9 +101,10 @@ export class DocumentEntry {
     const { signal } = this.#sending;
     this.#show();
     await this.#try(async () => {
-      const { fields, detected } = await planned;
+      const { fields, detected, doubted } = await planned;
       signal.throwIfAborted();
       this.#pair = { source: detected ?? String(fields.source), target: String(fields.target) };
+      fill(this.#doubt, doubted && t("document-entry.looksLike", { language: languageName(doubted) }));
       this.#show();
       this.#set(await addDocument(file, fields, signal));
     });

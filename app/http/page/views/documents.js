@@ -6,7 +6,7 @@ import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
 import { DocumentEntry, pairText } from "./document-entry.js";
 import { endingOf, sampleOf } from "./document-sample.js";
-import { languageOf } from "./source-check.js";
+import { languageOf, SURE } from "./source-check.js";
 import { t } from "../texts.js";
 
 /** @import { Fields } from "./live-translation.js" */
@@ -128,9 +128,13 @@ export class Documents {
   async #planned(file) {
     const { fields } = this.#context;
     const [own, follows] = [fields(), this.#follows];
-    const sample = own.source === "auto" ? await sampleOf(file) : "";
-    const language = sample && (await languageOf(sample))?.language;
-    if (!language) return { fields: own };
+    const sample = await sampleOf(file);
+    const found = sample ? await languageOf(sample) : null;
+    if (!found) return { fields: own };
+    const { language, confidence } = found;
+    if (own.source !== "auto") {
+      return { fields: own, ...(confidence >= SURE && language !== own.source && { doubted: language }) };
+    }
     const other = follows && language === own.target ? this.#other(language) : undefined;
     return { fields: other ? fields(other) : own, detected: language };
   }
