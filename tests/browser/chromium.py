@@ -150,6 +150,7 @@ def watched_page(
     *,
     viewport: tuple[int, int] = VIEWPORT,
     colour_scheme: Literal["light", "dark"] = "light",
+    language: str = "en-GB",
     **options: Any,
 ) -> Iterator[Page]:
     """An empty page in a profile of its own.
@@ -159,6 +160,7 @@ def watched_page(
         watch: Collects the page's problems.
         viewport: Width and height in CSS pixels.
         colour_scheme: The system's theme.
+        language: The browser's language.
         options: Further options of ``Browser.new_context``.
     """
     width, height = viewport
@@ -167,7 +169,7 @@ def watched_page(
         viewport={"width": width, "height": height},
         color_scheme=colour_scheme,
         reduced_motion="reduce",
-        locale="en-GB",
+        locale=language,
         timezone_id="UTC",
         permissions=["clipboard-read", "clipboard-write"],
         **options,

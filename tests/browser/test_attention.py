@@ -336,6 +336,17 @@ def test_a_hundred_tokens_need_no_element_for_each_weight_and_stay_within_the_pa
     expect(row.locator("td")).to_have_count(num_tokens + 1)
 
 
+def test_each_sentence_of_the_text_can_be_chosen(page: Page) -> None:
+    view = opened(page, "Where is the station? I bought a new book.")
+    chooser = view.get_by_label("Sentence of your text")
+    expect(chooser.locator("option")).to_have_text(["1 of 2: Where is the station?", "2 of 2: I bought a new book."])
+    chooser.select_option(label="2 of 2: I bought a new book.")
+    expect(view.locator(".attention-translation b")).to_have_text("Ich habe ein neues Buch gekauft.")
+    view.get_by_label("One sentence").fill(SENTENCE)
+    view.get_by_role("button", name="Show attention").click()
+    expect(chooser.locator("option:checked")).to_have_text("Another sentence")
+
+
 def test_several_sentences_are_refused_with_a_way_out(page: Page, watch: Watch) -> None:
     watch.expect("422")
     view = opened(page)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +184,66 @@ def test_a_file_is_asked_about_only_while_it_is_translated_and_the_view_is_shown
     num_asked = len(calls)
     page.clock.run_for(60_000)
     assert len(calls) == num_asked
+
+
+def test_a_file_says_what_will_be_done_with_it_and_follows_its_language_like_a_typed_text(page: Page) -> None:
+    open_view(page)
+    expect(page.locator(".files")).to_contain_text("Files are translated as chosen above: Detect language →")
+    for name, text, languages in (
+        ("english.txt", TEXT, "English → German"),
+        ("german.md", "Ich habe ein neues Buch gekauft. Wo ist der Bahnhof?\n", "German → English"),
+    ):
+        page.get_by_label("Files to translate").set_input_files(text_file(name, text))
+        expect(files(page).first).to_contain_text(languages)
+        expect(files(page).first.get_by_text("Translated", exact=True)).to_be_visible()
+
+
+def test_the_language_of_a_word_document_is_known_before_it_is_sent(page: Page, watch: Watch) -> None:
+    watch.expect("ERR_FAILED")
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", f"<w:document><w:body><w:t>{TEXT}</w:t></w:body></w:document>")
+    open_view(page)
+    page.route("**/documents", lambda route: route.abort())
+    with page.expect_request("**/documents"):
+        page.get_by_label("Files to translate").set_input_files(
+            {**text_file("letter.docx"), "buffer": package.getvalue()}
+        )
+    expect(files(page)).to_contain_text("English → German")
+
+
+def test_a_file_in_another_language_than_the_stated_one_is_noticed(page: Page) -> None:
+    open_view(page)
+    choose(page, "Translate from", "German")
+    page.get_by_label("Files to translate").set_input_files([text_file("letter.txt")])
+    expect(files(page)).to_contain_text("German → English")
+    expect(files(page)).to_contain_text("The file looks like English.")
+
+
+def test_a_file_in_the_target_language_or_without_text_is_not_called_translated(page: Page) -> None:
+    open_view(page)
+    choose(page, "Translate to", "English")
+    page.get_by_label("Files to translate").set_input_files(
+        [text_file("letter.txt"), text_file("times.txt", "12:30\n")]
+    )
+    letter, times = (files(page).filter(has_text=name) for name in ("letter.txt", "times.txt"))
+    expect(letter).to_contain_text("Already in English, so nothing was translated")
+    expect(letter.get_by_role("button", name="Download")).to_be_hidden()
+    expect(times).to_contain_text("Nothing to translate")
+    letter.get_by_role("button", name="Translate it into German").click()
+    expect(letter).to_contain_text("English → German")
+    expect(letter.get_by_text("Translated", exact=True)).to_be_visible()
+
+
+def test_files_and_their_results_survive_a_reload(page: Page) -> None:
+    open_view(page)
+    choose_files(page, text_file("letter.txt"))
+    expect(files(page)).to_contain_text("Translated")
+    page.reload()
+    expect(files(page)).to_contain_text("English → German")
+    _, content = downloaded(page, files(page).get_by_role("button", name="Download"))
+    assert content.startswith("Ich habe ein neues Buch gekauft.")
+    files(page).get_by_role("button", name="Remove").click()
+    page.reload()
+    shown(page, "translate")
+    expect(files(page)).to_have_count(0)

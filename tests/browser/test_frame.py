@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible, in_each_scheme, tab_stops
-from tests.browser.chromium import Watch
+from tests.browser.chromium import Watch, watched_page
 from tests.browser.translating import translation
 from tests.browser.views import SENTENCE, VIEWS, open_view, shown
 from tests.browser.wire import is_of_the_page, measured
 
-MAX_BYTES = 150_000
+MAX_BYTES = 175_000
 NARROW = 320
 
 TOO_WIDE = """() => [...document.querySelectorAll("body *")]
@@ -46,7 +46,37 @@ def test_the_api_page_is_one_link_away(page: Page) -> None:
     expect(page.locator("#swagger-ui .opblock").first).to_be_visible()
 
 
-def test_a_visit_of_all_views_takes_less_than_150_kb_of_files(page: Page) -> None:
+def test_the_api_page_is_dark_with_the_system_short_and_leads_back(
+    page: Page, screenshot: Callable[[str], None]
+) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto("/docs")
+    translate = page.locator("#swagger-ui .opblock").filter(has_text="/translate").first
+    translate.locator(".opblock-summary-control").click()
+    expect(translate.locator(".responses-inner")).to_be_visible()
+    screenshot("docs-dark")
+    dark = page.locator("body, html").first.evaluate("(html) => getComputedStyle(html).backgroundColor")
+    assert max(int(part) for part in dark.removeprefix("rgb(").removesuffix(")").split(", ")) < 64
+    assert translate.evaluate("(block) => block.offsetHeight") < 4500
+    page.emulate_media(color_scheme="light")
+    expect(page.locator("html")).not_to_have_class("dark-mode")
+    page.get_by_role("link", name="← Verso").click()
+    shown(page, "translate")
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_language_is_cut_and_chapters_come_first_on_a_phone(browser: Browser, watch: Watch, language: str) -> None:
+    with watched_page(browser, watch, viewport=(NARROW, 640), language=language) as page:
+        open_view(page)
+        for select in page.locator(".language-bar select").all():
+            assert select.bounding_box()["width"] > 200  # type: ignore[index]
+        open_view(page, "tour")
+        chapters, chapter = page.locator(".contents"), page.locator(".chapter")
+        assert chapters.bounding_box()["y"] < chapter.bounding_box()["y"]  # type: ignore[index]
+    assert not watch.unexpected(), "\n".join(watch.unexpected())
+
+
+def test_a_visit_of_all_views_takes_less_than_175_kb_of_files(page: Page) -> None:
     with measured(page) as sizes:
         for view in VIEWS:
             open_view(page, view)

@@ -445,3 +445,30 @@ def test_a_pair_in_two_legs_is_offered_and_names_the_pivot_language(page: Page) 
     expect(page.locator("main")).to_contain_text("Via English: translated by french, then by verso-en-de.")
     page.goto("/#/tour")
     expect(shown(page, "tour")).to_contain_text("No single model translates these languages.")
+
+
+def test_nothing_of_an_earlier_translation_stays_beside_an_error(page: Page, watch: Watch) -> None:
+    watch.expect("status of 503")
+    open_view(page, text=BOOK)
+    expect(page.locator(".confidence")).to_be_visible()
+    page.route("**/translate", lambda route: route.fulfill(**problem(503, "queue_full", "Too busy.")))
+    source(page).fill("Where is the station?")
+    expect(output(page).locator("..").get_by_role("alert")).to_have_text("Too busy.")
+    expect(translation(page)).to_be_empty()
+    expect(page.locator(".confidence")).to_be_hidden()
+    expect(page.get_by_role("button", name="Copy", exact=True)).to_be_hidden()
+
+
+def test_a_text_in_another_language_than_the_stated_one_is_noticed_with_one_request(page: Page) -> None:
+    open_view(page)
+    choose(page, "Translate from", "German")
+    asked_for: list[str] = []
+    page.on("request", lambda request: asked_for.append(request.url) if request.url.endswith("/detect") else None)
+    source(page).fill("Where is the station, and when does the next train leave?")
+    page.get_by_role("button", name="Translate from English").click()
+    expect(translation(page)).to_contain_text("Bahnhof")
+    expect(page.get_by_role("combobox", name="Translate from")).to_have_value("en")
+    expect(page.get_by_text("The text looks like")).to_be_hidden()
+    source(page).fill("Bahnhof?")
+    expect(translation(page)).not_to_contain_text("Wo")
+    assert len(asked_for) == 1

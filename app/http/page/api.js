@@ -3,6 +3,7 @@
  */
 
 import { readNpz } from "./npz.js";
+import { problemText, t } from "./texts.js";
 
 /** @import { Document, ErrorBody, Glossary, ModelsAnswer, StreamEvent, TranslateAnswer, Translation } from "./types.js" */
 /** @import { Arrays } from "./npz.js" */
@@ -16,7 +17,8 @@ export class Problem extends Error {
    * @param {Partial<ErrorBody>} body
    */
   constructor(status, body) {
-    super(body.detail ?? body.title ?? `The service answered with status ${status}.`);
+    const said = body.detail ?? body.title;
+    super(said ? problemText(body.code ?? "", said) : t("api.theServiceAnsweredWithStatus", { status }));
     this.name = "Problem";
     this.status = status;
     this.code = body.code ?? "unknown";
@@ -66,7 +68,8 @@ export async function request(path, { method, json, form, accept = "application/
   if (!response.ok) {
     const problem = new Problem(response.status, await response.json().catch(() => ({})));
     if (response.status === 401 || response.status === 403) {
-      dispatchEvent(new CustomEvent("verso:key-needed", { detail: problem.message }));
+      const detail = { status: response.status, isFirst: apiKey() === null };
+      dispatchEvent(new CustomEvent("verso:key-needed", { detail }));
     }
     throw problem;
   }
@@ -79,7 +82,7 @@ export async function request(path, { method, json, form, accept = "application/
  */
 function lostConnection(error) {
   if (isAbort(error)) throw error;
-  throw new Problem(0, { code: "unreachable", detail: "The service cannot be reached. Is it running?" });
+  throw new Problem(0, { code: "unreachable", detail: t("api.theServiceCannotBeReached") });
 }
 
 /** Whether the page itself cancelled the request. @param {unknown} error */
@@ -169,6 +172,17 @@ export async function attention(body, signal) {
   // Unpacking takes a while and cannot be cancelled.
   signal?.throwIfAborted();
   return { arrays, file: new Blob([content], { type: "application/x-npz" }) };
+}
+
+/**
+ * The language of a text.
+ *
+ * @param {string} text
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Translation["detected"]>} Null if it has no letters of a loaded language.
+ */
+export async function detect(text, signal) {
+  return (await answer("detect", { json: { text }, ...(signal && { signal }) })).detections[0];
 }
 
 /** @returns {Promise<Glossary[]>} The stored glossaries. */

@@ -65,6 +65,16 @@ export function sentenceOf({ sentence, text }, source) {
 }
 
 /**
+ * The sentences of a text, as the browser divides it.
+ *
+ * @param {string} text
+ */
+export function sentencesOf(text) {
+  const parts = [...new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text)];
+  return parts.map(({ segment }) => segment.trim()).filter(Boolean);
+}
+
+/**
  * The first sentence of a text.
  *
  * @param {string} text

@@ -4,7 +4,9 @@
 
 /** @import { Model, ModelsAnswer, Pivot } from "./types.js" */
 
-const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
+import { language as written } from "./texts.js";
+
+const NAMES = new Intl.DisplayNames([written], { type: "language" });
 
 /**
  * The code of a language as browsers know it: `deu_Latn` is `de`, `zho_Hant` is `zh-Hant`.
@@ -21,7 +23,7 @@ export function languageTag(code) {
   }
 }
 
-/** The English name of a language, or its code. @param {string} code */
+/** The name of a language in that of the page, or its code. @param {string} code */
 export function languageName(code) {
   try {
     return NAMES.of(languageTag(code)) ?? code;
@@ -111,5 +113,5 @@ function has({ pairs, languages }, source, target) {
 
 /** @param {string[]} codes */
 function sorted(codes) {
-  return [...new Set(codes)].sort((a, b) => languageName(a).localeCompare(languageName(b)));
+  return [...new Set(codes)].sort((a, b) => languageName(a).localeCompare(languageName(b), written));
 }

@@ -8,14 +8,15 @@ import { fill, h } from "./element.js";
 import { readFragment } from "./fragment.js";
 import { languageTag, Languages } from "./languages.js";
 import { Store } from "./store.js";
+import { chooseLanguage, otherLanguages, t } from "./texts.js";
 
 /** @import { Page, View } from "./types.js" */
 
 /** @type {Record<string, { title: string, load: () => Promise<(page: Page) => View> }>} Views are loaded when opened. */
 const VIEWS = {
-  translate: { title: "Translate", load: async () => (await import("./views/translate.js")).translateView },
-  attention: { title: "Attention", load: async () => (await import("./views/attention.js")).attentionView },
-  tour: { title: "How it works", load: async () => (await import("./views/tour.js")).tourView },
+  translate: { title: t("main.translate"), load: async () => (await import("./views/translate.js")).translateView },
+  attention: { title: t("main.attention"), load: async () => (await import("./views/attention.js")).attentionView },
+  tour: { title: t("main.howItWorks"), load: async () => (await import("./views/tour.js")).tourView },
 };
 const FIRST = "translate";
 const RETRY_MS = 2000;
@@ -33,6 +34,7 @@ function showViews(page) {
   let shown;
   let turn = 0;
   const links = Object.entries(VIEWS).map(([name, view]) => h("a", { href: `#/${name}` }, view.title));
+  element("views").setAttribute("aria-label", t("main.views"));
   fill(element("views"), ...links);
 
   async function show() {
@@ -51,8 +53,11 @@ function showViews(page) {
     if (own !== turn) return;
     if (create) views[name] = create(page);
     if (!views[name]) {
-      const again = h("a", { href: `#/${name}`, onclick: () => location.reload() }, "Reload the page");
-      fill(element("main"), h("p", { class: "notice error", role: "alert" }, "The service cannot be reached. ", again));
+      const again = h("a", { href: `#/${name}`, onclick: () => location.reload() }, t("main.reloadThePage"));
+      fill(
+        element("main"),
+        h("p", { class: "notice error", role: "alert" }, t("main.theServiceCannotBeReached"), again),
+      );
       shown = undefined;
       return;
     }
@@ -89,7 +94,15 @@ function showFooter(/** @type {Languages} */ languages) {
     return h(
       "span",
       { title: model.attribution.join("\n") },
-      `${model.name}: ${encoder}+${decoder} layers, ${heads} heads, width ${width}, ${model.precision} on ${model.device}`,
+      t("main.modelSummary", {
+        name: model.name,
+        encoder,
+        decoder,
+        heads,
+        width,
+        precision: model.precision,
+        device: model.device,
+      }),
       model.licence ? `, ${model.licence}` : "",
     );
   });
@@ -106,7 +119,7 @@ function addThemeButton() {
   const system = matchMedia("(prefers-color-scheme: dark)");
   function label() {
     fill(button, isDark() ? "☀" : "☾");
-    button.setAttribute("aria-label", isDark() ? "Light theme" : "Dark theme");
+    button.setAttribute("aria-label", isDark() ? t("main.lightTheme") : t("main.darkTheme"));
   }
   button.addEventListener("click", () => {
     const theme = isDark() ? "light" : "dark";
@@ -126,6 +139,14 @@ function addThemeButton() {
   label();
 }
 
+/** A button for each other language of the page, in that language. */
+function addLanguageButtons() {
+  const buttons = otherLanguages().map(({ code, name }) =>
+    h("button", { type: "button", class: "quiet", lang: code, onclick: () => chooseLanguage(code) }, name),
+  );
+  fill(element("languages"), ...buttons);
+}
+
 /** Asks for the API key when an answer requires one. */
 function askForKey() {
   const input = h("input", { type: "password", name: "key", autocomplete: "off", required: true });
@@ -143,22 +164,26 @@ function askForKey() {
           dispatchEvent(new Event("verso:key-given"));
         },
       },
-      h("h2", { id: "key-title" }, "This service needs a key"),
+      h("h2", { id: "key-title" }, t("main.thisServiceNeedsAKey")),
       reason,
-      h("label", {}, "API key", input),
-      h("p", { class: "muted" }, "It is stored in this tab only."),
-      h("button", { class: "primary" }, "Use the key"),
+      h("label", {}, t("main.apiKey"), input),
+      h("p", { class: "muted" }, t("main.itIsStoredInThis")),
+      h("button", { class: "primary" }, t("main.useTheKey")),
     ),
   );
   document.body.append(dialog);
   addEventListener("verso:key-needed", (event) => {
-    fill(reason, /** @type {CustomEvent<string>} */ (event).detail);
+    const { status, isFirst } = /** @type {CustomEvent<{ status: number, isFirst: boolean }>} */ (event).detail;
+    const refused = status === 403 ? t("main.keyNotAllowed") : t("main.keyUnknown");
+    fill(reason, isFirst ? t("main.keyWanted") : refused);
     if (!dialog.open) dialog.showModal();
   });
 }
 
 async function start() {
   addThemeButton();
+  addLanguageButtons();
+  fill(element("skip"), t("main.skip"));
   // Its address would be read as a view.
   element("skip").addEventListener("click", (event) => {
     event.preventDefault();
@@ -167,7 +192,7 @@ async function start() {
   askForKey();
   const languages = await languagesWhenReady();
   const store = new Store();
-  store.set({ target: firstTarget(languages) });
+  if (!store.get().target) store.set({ target: firstTarget(languages) });
   showFooter(languages);
   await showViews({
     store,
@@ -197,7 +222,7 @@ async function languagesWhenReady() {
     try {
       const loaded = await models();
       if (loaded.models.length) return new Languages(loaded);
-      fill(element("main"), h("p", { class: "notice" }, "No model is loaded. The operator must load one."));
+      fill(element("main"), h("p", { class: "notice" }, t("main.noModelIsLoadedThe")));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       fill(element("main"), h("p", { class: "notice", role: "status" }, error.message));

@@ -1,6 +1,25 @@
 /**
- * How numbers are written.
+ * How numbers are written, in the language of the page.
  */
+
+import { language } from "./texts.js";
+
+/** @type {Map<number, Intl.NumberFormat>} By the count of decimals. */
+const FORMATS = new Map();
+const COUNT = new Intl.NumberFormat(language);
+
+/** @param {number} digits */
+function formatWith(digits) {
+  const known = FORMATS.get(digits);
+  if (known) return known;
+  const format = new Intl.NumberFormat(language, {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+    useGrouping: false,
+  });
+  FORMATS.set(digits, format);
+  return format;
+}
 
 /**
  * A number with a fixed count of decimals, and a minus sign that is one.
@@ -10,8 +29,8 @@
  */
 export function decimal(value, digits = 3) {
   if (value === -Infinity) return "−∞";
-  const text = Math.abs(value).toFixed(digits);
-  return value < 0 && Number(text) !== 0 ? `−${text}` : text;
+  const text = formatWith(digits).format(Math.abs(value));
+  return value < 0 && Number(value.toFixed(digits)) !== 0 ? `−${text}` : text;
 }
 
 /**
@@ -21,6 +40,11 @@ export function decimal(value, digits = 3) {
  * @param {{ exact?: boolean }} [options]
  */
 export function percent(share, { exact = false } = {}) {
-  if (share > 0 && share < 0.001) return "< 0.1 %";
-  return `${exact || (share > 0 && share < 0.0995) ? (100 * share).toFixed(1) : Math.round(100 * share)} %`;
+  if (share > 0 && share < 0.001) return `< ${decimal(0.1, 1)} %`;
+  return `${decimal(100 * share, exact || (share > 0 && share < 0.0995) ? 1 : 0)} %`;
+}
+
+/** A count, with its thousands apart. @param {number} value */
+export function count(value) {
+  return COUNT.format(value);
 }

@@ -16,10 +16,38 @@ const DEFAULTS = {
   glossary: "",
 };
 
+const KEPT = "verso.choices";
+
+/**
+ * The choices of this tab before the page was loaded again. Those that are not of the known kind are left out: another
+ * version of the page may have stored them.
+ *
+ * @returns {Partial<Choices>}
+ */
+function kept() {
+  try {
+    const stored = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
+    const known = Object.entries(DEFAULTS).filter(([name, value]) => typeof stored[name] === typeof value);
+    return Object.fromEntries(known.map(([name]) => [name, stored[name]]));
+  } catch {
+    // Storage is disabled.
+    return {};
+  }
+}
+
+/** @param {Choices} choices */
+function keep(choices) {
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify(choices));
+  } catch {
+    // Storage is disabled, or too small for the text: a reload loses it.
+  }
+}
+
 /** The choices, and the listeners that are called when they change. */
 export class Store {
   /** @type {Choices} */
-  #choices = { ...DEFAULTS };
+  #choices = { ...DEFAULTS, ...kept() };
   /** @type {Set<(choices: Choices, changed: Set<keyof Choices>) => void>} */
   #listeners = new Set();
 
@@ -41,6 +69,7 @@ export class Store {
     const changed = new Set(names.filter((name) => all[name] !== this.#choices[name]));
     if (!changed.size) return;
     this.#choices = { ...this.#choices, ...all };
+    keep(this.#choices);
     for (const listener of this.#listeners) listener(this.#choices, changed);
   }
 

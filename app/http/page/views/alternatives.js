@@ -3,6 +3,7 @@
 import { fill, h } from "../element.js";
 import { decimal } from "../numbers.js";
 import { differences } from "./differences.js";
+import { t } from "../texts.js";
 
 /** @import { Alternative } from "../types.js" */
 
@@ -14,8 +15,8 @@ export class Alternatives {
   element = h(
     "details",
     { class: "alternatives", ontoggle: () => this.#fill() },
-    h("summary", {}, "Other translations"),
-    h("p", { class: "muted" }, "Scores are the mean log-probability per token: closer to 0 is better."),
+    h("summary", {}, t("alternatives.otherTranslations")),
+    h("p", { class: "muted" }, t("alternatives.scoresAreTheMeanLog")),
     this.#list,
   );
   /** @type {Alternative[]} */

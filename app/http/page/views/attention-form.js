@@ -5,9 +5,14 @@
 import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
 import { beamSize, largestBeam } from "../option-fields.js";
-import { sentenceOf } from "../chosen-sentence.js";
+import { sentenceOf, sentencesOf } from "../chosen-sentence.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page } from "../types.js" */
+
+/** Sentences that are offered, at most. */
+const MAX_SENTENCES = 200;
+const MAX_LABEL = 80;
 
 /** The form above the maps. */
 export class AttentionForm {
@@ -20,8 +25,8 @@ export class AttentionForm {
   #decoding = h(
     "select",
     { onchange: () => this.choose({ decoding: this.#decoding.value === "greedy" ? "greedy" : "beam" }) },
-    h("option", { value: "beam" }, "Beam search"),
-    h("option", { value: "greedy" }, "Greedy"),
+    h("option", { value: "beam" }, t("attention-form.beamSearch")),
+    h("option", { value: "greedy" }, t("attention-form.greedy")),
   );
   #beamSize = h("input", {
     type: "number",
@@ -29,8 +34,12 @@ export class AttentionForm {
     required: true,
     onchange: () => this.#beamSize.reportValidity() && this.choose({ beamSize: this.#beamSize.valueAsNumber }),
   });
-  #width = h("label", {}, "Beam width", this.#beamSize);
+  #width = h("label", {}, t("attention-form.beamWidth"), this.#beamSize);
   #sentence = h("textarea", { rows: 2, dir: "auto", spellcheck: "false", required: true, onkeydown: submitOnEnter });
+  /** @type {string[]} Those of the text. */
+  #sentences = [];
+  #number = h("select", { onchange: () => this.use(this.#sentences[Number(this.#number.value)] ?? "") });
+  #chooser = h("label", { class: "wide", hidden: true }, t("attention-form.sentenceOfText"), this.#number);
   #own = h("textarea", { rows: 1, dir: "auto", spellcheck: "false", onkeydown: submitOnEnter });
 
   /**
@@ -49,13 +58,14 @@ export class AttentionForm {
           this.#submit();
         },
       },
-      h("label", { class: "wide" }, "One sentence", this.#sentence),
-      h("label", {}, "From", this.#source),
-      h("label", {}, "To", this.#target),
-      h("label", {}, "Decoding", this.#decoding),
+      this.#chooser,
+      h("label", { class: "wide" }, t("attention-form.oneSentence"), this.#sentence),
+      h("label", {}, t("attention-form.from"), this.#source),
+      h("label", {}, t("attention-form.to"), this.#target),
+      h("label", {}, t("attention-form.decoding"), this.#decoding),
       this.#width,
-      h("label", { class: "wide" }, "Your own translation (optional)", this.#own),
-      h("button", { class: "primary" }, "Show attention"),
+      h("label", { class: "wide" }, t("attention-form.yourOwnTranslationOptional"), this.#own),
+      h("button", { class: "primary" }, t("attention-form.showAttention")),
     );
     page.store.subscribe((choices) => this.#showOptions(choices));
     this.#showOptions(page.store.get());
@@ -75,10 +85,32 @@ export class AttentionForm {
   refill() {
     const choices = this.#page.store.get();
     const { sentence } = sentenceOf(choices, this.#page.languages.exampleSource(choices));
+    this.#showSentences(choices.text, sentence);
     if (sentence === this.#filledWith) return;
     this.#filledWith = sentence;
     this.#sentence.value = sentence;
     this.#own.value = "";
+  }
+
+  /**
+   * Offers the sentences of the text, if there are several.
+   *
+   * @param {string} text
+   * @param {string} sentence The one in the form.
+   */
+  #showSentences(text, sentence) {
+    this.#sentences = sentencesOf(text).slice(0, MAX_SENTENCES);
+    const { length } = this.#sentences;
+    this.#chooser.hidden = length < 2;
+    const options = this.#sentences.map((one, index) => {
+      const label = one.length > MAX_LABEL ? `${one.slice(0, MAX_LABEL)} …` : one;
+      const written = t("attention-form.numbered", { number: index + 1, count: length, sentence: label });
+      return h("option", { value: index }, written);
+    });
+    const chosen = this.#sentences.indexOf(sentence);
+    const other = chosen < 0 && h("option", { value: "" }, t("attention-form.ownSentence"));
+    fill(this.#number, other, ...options);
+    this.#number.value = chosen < 0 ? "" : String(chosen);
   }
 
   /** Focuses the form. */
@@ -95,6 +127,7 @@ export class AttentionForm {
   #submit() {
     if (!this.sentence) return;
     this.#filledWith = this.sentence;
+    this.#showSentences(this.#page.store.get().text, this.sentence);
     this.#page.store.set({ sentence: this.sentence });
     this.#submitted();
   }
@@ -113,7 +146,11 @@ export class AttentionForm {
   #showOptions(choices) {
     const { source, target, decoding } = choices;
     const { languages } = this.#page;
-    fill(this.#source, h("option", { value: "auto" }, "Detect language"), ...languages.sources.map(option));
+    fill(
+      this.#source,
+      h("option", { value: "auto" }, t("attention-form.detectLanguage")),
+      ...languages.sources.map(option),
+    );
     fill(this.#target, ...languages.targets(source).map(option));
     this.#source.value = source;
     this.#target.value = target;

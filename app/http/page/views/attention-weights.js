@@ -2,6 +2,9 @@
  * The attention weights of one sentence and its translation, as `POST /attention` gives them in an archive of arrays.
  */
 
+import { decimal } from "../numbers.js";
+import { t } from "../texts.js";
+
 /** @import { Arrays } from "../npz.js" */
 /** @import { Kind } from "../types.js" */
 
@@ -131,7 +134,10 @@ export class AttentionWeights {
  * @param {Pick<Choice, "layer" | "head">} choice
  */
 export function choiceName({ layer, head }) {
-  return `layer ${layer}, ${head === null ? "mean of the heads" : `head ${head}`}`;
+  return t("attention-weights.layer", {
+    layer,
+    head: head === null ? t("attention-weights.meanOfTheHeads") : t("attention-weights.head", { head }),
+  });
 }
 
 /**
@@ -150,5 +156,5 @@ export function rowOf(map, row) {
  * @param {number} weight
  */
 export function exact(weight) {
-  return weight.toFixed(7);
+  return decimal(weight, 7);
 }

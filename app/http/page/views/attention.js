@@ -14,15 +14,16 @@ import { HeadGrid } from "./head-grid.js";
 import { MapPanel } from "./map-panel.js";
 import { Stepper } from "./stepper.js";
 import { Palette } from "../palette.js";
+import { t } from "../texts.js";
 
 /** @import { Kind, Page, View } from "../types.js" */
 /** @import { Choice } from "./attention-weights.js" */
 
 /** @type {Record<Kind, { title: string, about: string }>} */
 const ABOUT = {
-  encoder: { title: "Encoder", about: "The weights of source tokens for each source token." },
-  decoder: { title: "Decoder", about: "The weights of earlier target tokens for each target token." },
-  cross: { title: "Cross", about: "The weights of source tokens for each target token." },
+  encoder: { title: t("attention.encoder"), about: t("attention.aboutEncoder") },
+  decoder: { title: t("attention.decoder"), about: t("attention.aboutDecoder") },
+  cross: { title: t("attention.cross"), about: t("attention.aboutCross") },
 };
 
 /** With more tokens the enlarged map has the full width. */
@@ -94,7 +95,7 @@ class Explorer {
     this.element = h(
       "section",
       { class: "attention", "aria-labelledby": "attention-title" },
-      h("h1", { id: "attention-title" }, "Attention"),
+      h("h1", { id: "attention-title" }, t("main.attention")),
       this.#form.element,
       this.#problem,
       this.#results,
@@ -124,17 +125,17 @@ class Explorer {
     return h(
       "section",
       { class: "card head-panel", "aria-labelledby": "heads-title" },
-      h("h2", { id: "heads-title" }, "Layers and heads"),
+      h("h2", { id: "heads-title" }, t("attention.layersAndHeads")),
       h(
         "fieldset",
         { class: "kinds" },
-        h("legend", { class: "unseen" }, "Attention"),
+        h("legend", { class: "unseen" }, t("main.attention")),
         ...KINDS.map((kind, index) => h("label", {}, this.#kinds[index], ABOUT[kind].title)),
       ),
       this.#about,
       this.#recurrent,
       h("div", { class: "head-frame" }, this.#grid.element),
-      h("label", { class: "check" }, this.#stretched, "Scale the colours to each map’s largest weight"),
+      h("label", { class: "check" }, this.#stretched, t("attention.scaleTheColoursToEach")),
     );
   }
 
@@ -154,7 +155,7 @@ class Explorer {
       fill(this.#problem);
       this.#show({ weights: new AttentionWeights(arrays), file, sentence });
       this.element.setAttribute("aria-busy", "false");
-      if (own) this.#tree.explain("There is no search for your own translation; clear it to see the search.");
+      if (own) this.#tree.explain(t("attention.noSearchOfOwn"));
       else await this.#loadSearch(body, running.signal);
     } catch (error) {
       if (isAbort(error)) return;
@@ -185,10 +186,10 @@ class Explorer {
     try {
       const { search, text } = await translateOne({ ...body, return_search: true }, signal);
       if (search) this.#tree.show(search, text);
-      else this.#tree.explain("There was no search for this translation.");
+      else this.#tree.explain(t("attention.thereWasNoSearchFor"));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      this.#tree.explain(`The search cannot be shown. ${error.message}`);
+      this.#tree.explain(t("attention.theSearchCannotBeShown", { message: error.message }));
     }
   }
 
@@ -204,16 +205,19 @@ class Explorer {
     this.#recurrent.hidden = weights.has("decoder");
     if (!weights.has(this.#choice.kind)) this.#choice = { ...this.#choice, kind: "cross" };
     this.#stepper.show(weights);
-    this.#tree.explain("Searching …");
-    const count = `${weights.sourceTokens.length} source tokens, ${weights.targetTokens.length} target tokens`;
-    const detected = weights.detected ? `, detected: ${languageName(weights.detected)}` : "";
+    this.#tree.explain(t("attention.searching"));
+    const count = t("attention.tokenCounts", {
+      source: weights.sourceTokens.length,
+      target: weights.targetTokens.length,
+    });
+    const detected = weights.detected ? t("attention.detected", { detected: languageName(weights.detected) }) : "";
     fill(
       this.#translation,
       h("b", { dir: "auto" }, weights.translation),
       " ",
       h("span", { class: "muted" }, `${count}${detected}`),
     );
-    this.#page.announce(`Translation: ${weights.translation}`);
+    this.#page.announce(t("attention.translation", { translation: weights.translation }));
     this.#showKind(this.#choice.kind);
     this.#choose(this.#choice);
   }
@@ -238,7 +242,7 @@ class Explorer {
     if (this.#choice.kind !== before) this.#showKind(this.#choice.kind);
     if (this.#choice.kind !== "encoder") this.#decoderChoice = this.#choice;
     this.#grid.mark(this.#choice);
-    const name = `${ABOUT[this.#choice.kind].title} attention, ${choiceName(this.#choice)}`;
+    const name = t("attention.mapName", { kind: ABOUT[this.#choice.kind].title, head: choiceName(this.#choice) });
     this.#panel.show({ map: weights.map(this.#choice), name, file, sentence });
     this.#panel.draw(this.#palette, this.#stretched.checked);
     this.#stepper.draw(this.#decoderChoice, this.#palette);
@@ -290,12 +294,14 @@ class Explorer {
     };
     const first = firstSentence(sentence);
     if (problem.code === "several_sentences" && first !== sentence) {
-      return button(`Use the first sentence: ${first}`, () => this.#form.use(first));
+      return button(t("attention.useTheFirstSentence", { first }), () => this.#form.use(first));
     }
     if (["unsupported_pair", "detected_pair_not_served", "pair_in_two_legs"].includes(problem.code)) {
       const pairs = this.#page.languages.models.flatMap((model) => model.pairs).slice(0, MAX_PAIRS);
       const buttons = pairs.map(([source, target]) =>
-        button(`${languageName(source)} to ${languageName(target)}`, () => this.#form.choose({ source, target })),
+        button(t("attention.pair", { source: languageName(source), target: languageName(target) }), () =>
+          this.#form.choose({ source, target }),
+        ),
       );
       return h("p", { class: "row" }, ...buttons);
     }

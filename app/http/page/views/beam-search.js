@@ -2,6 +2,8 @@
  * What a search considered (`return_search`) as a tree, and a place for each of its candidates.
  */
 
+import { t } from "../texts.js";
+
 /** @import { Candidate, SearchStep } from "../types.js" */
 
 /**
@@ -107,8 +109,8 @@ export class BeamSearch {
  */
 export function fate({ candidate, best }) {
   if (candidate.finished) {
-    if (best) return "finished, the translation";
-    return candidate.kept ? "finished" : "finished, not among the best";
+    if (best) return t("beam-search.finishedTheTranslation");
+    return candidate.kept ? t("beam-search.finished") : t("beam-search.finishedNotAmongTheBest");
   }
-  return candidate.kept ? "kept" : "dropped";
+  return candidate.kept ? t("beam-tree.kept") : t("beam-tree.dropped");
 }

@@ -5,6 +5,7 @@
 import { fill, h, svg } from "../element.js";
 import { decimal, percent } from "../numbers.js";
 import { BeamSearch, fate } from "./beam-search.js";
+import { t } from "../texts.js";
 
 /** @import { SearchStep } from "../types.js" */
 /** @import { Hypothesis } from "./beam-search.js" */
@@ -17,7 +18,14 @@ const START = 16;
 const CHARACTER = 8;
 const NARROWEST = 56;
 const MAX_CHARACTERS = 18;
-const COLUMNS = ["Step", "Token", "Probability", "Log-probability", "State", "Hypothesis"];
+const COLUMNS = [
+  t("beam-tree.step"),
+  t("beam-tree.token"),
+  t("beam-tree.probability"),
+  t("beam-tree.logProbability"),
+  t("beam-tree.state"),
+  t("beam-tree.hypothesis"),
+];
 
 /** The tree of a search. Its hypotheses can be selected with the pointer or the arrow keys. */
 export class BeamTree {
@@ -36,10 +44,10 @@ export class BeamTree {
   #table = h(
     "details",
     { ontoggle: () => this.#fillTable() },
-    h("summary", {}, "The search as a table"),
+    h("summary", {}, t("beam-tree.theSearchAsATable")),
     h(
       "div",
-      { class: "weight-table", tabindex: 0, role: "region", "aria-label": "The search as a table" },
+      { class: "weight-table", tabindex: 0, role: "region", "aria-label": t("beam-tree.theSearchAsATable") },
       h(
         "table",
         {},
@@ -51,19 +59,15 @@ export class BeamTree {
   #content = h(
     "div",
     {},
-    h(
-      "p",
-      { class: "muted" },
-      "Each step adds a token to every hypothesis and keeps the most probable ones. Numbers are sums of log-probabilities.",
-    ),
+    h("p", { class: "muted" }, t("beam-tree.about")),
     h(
       "div",
       { class: "row beam-legend" },
-      h("label", { class: "check" }, this.#dropped, "Show dropped hypotheses"),
-      h("span", { class: "beam-key best" }, "the translation"),
-      h("span", { class: "beam-key" }, "kept"),
-      h("span", { class: "beam-key dropped" }, "dropped"),
-      h("span", {}, "■ finished"),
+      h("label", { class: "check" }, this.#dropped, t("beam-tree.showDroppedHypotheses")),
+      h("span", { class: "beam-key best" }, t("beam-tree.theTranslation")),
+      h("span", { class: "beam-key" }, t("beam-tree.kept")),
+      h("span", { class: "beam-key dropped" }, t("beam-tree.dropped")),
+      h("span", {}, t("beam-tree.finished")),
     ),
     this.#picture,
     this.#detail,
@@ -75,7 +79,7 @@ export class BeamTree {
     this.element = h(
       "section",
       { class: "card beam", "aria-labelledby": "beam-title" },
-      h("h2", { id: "beam-title" }, "The search"),
+      h("h2", { id: "beam-title" }, t("beam-tree.theSearch")),
       this.#note,
       this.#content,
     );
@@ -139,7 +143,7 @@ export class BeamTree {
         "svg",
         {
           role: "tree",
-          "aria-label": "Hypotheses of the search: right and left move along a hypothesis, up and down within a step",
+          "aria-label": t("beam-tree.keys"),
           width,
           height,
           viewBox: `0 0 ${width} ${height}`,
@@ -171,11 +175,11 @@ export class BeamTree {
         "aria-level": hypothesis.step + 1,
         "aria-selected": "false",
         "aria-label": [
-          `${token} ${score} log-probability`,
-          `step ${hypothesis.step}`,
+          t("beam-tree.nodeScore", { token, score }),
+          t("beam-tree.step2", { step: hypothesis.step }),
           fate(hypothesis),
-          `probability of the token ${percent(hypothesis.probability, { exact: true })}`,
-          `hypothesis: ${hypothesis.text}`,
+          t("beam-tree.probabilityOfTheToken", { probability: percent(hypothesis.probability, { exact: true }) }),
+          t("beam-tree.hypothesis2", { text: hypothesis.text }),
         ].join("; "),
         transform: `translate(${x} ${y})`,
         onpointerenter: () => this.#describe(hypothesis),
@@ -204,11 +208,11 @@ export class BeamTree {
     now?.setAttribute("aria-selected", "true");
     const { candidate } = hypothesis;
     const facts = [
-      ["Hypothesis", hypothesis.text || "(empty)"],
-      ["State", fate(hypothesis)],
-      ["Log-probability", decimal(candidate.log_prob, 4)],
-      ["Probability", percent(Math.exp(candidate.log_prob), { exact: true })],
-      ["Last token", `${candidate.token}, ${percent(hypothesis.probability, { exact: true })}`],
+      [t("beam-tree.hypothesis"), hypothesis.text || "(empty)"],
+      [t("beam-tree.state"), fate(hypothesis)],
+      [t("beam-tree.logProbability"), decimal(candidate.log_prob, 4)],
+      [t("beam-tree.probability"), percent(Math.exp(candidate.log_prob), { exact: true })],
+      [t("beam-tree.lastToken"), `${candidate.token}, ${percent(hypothesis.probability, { exact: true })}`],
     ];
     fill(
       this.#detail,

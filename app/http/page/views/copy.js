@@ -3,6 +3,7 @@
  */
 
 import { fill, h } from "../element.js";
+import { t } from "../texts.js";
 
 const SHOWN_MS = 2000;
 
@@ -18,7 +19,7 @@ export function copyButton(label, text, announce) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   button.addEventListener("click", async () => {
-    const feedback = (await copied(text())) ? "Copied" : "Copying failed";
+    const feedback = (await copied(text())) ? t("copy.copied") : t("copy.copyingFailed");
     fill(button, feedback);
     announce(`${feedback}.`);
     clearTimeout(timer);

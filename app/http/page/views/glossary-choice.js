@@ -5,6 +5,7 @@
 import { glossaries, Problem } from "../api.js";
 import { Characters } from "../characters.js";
 import { fill, h } from "../element.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Glossary, GlossaryTerm, Page, Translation } from "../types.js" */
 
@@ -13,9 +14,9 @@ const TYPED = "typed";
 const MAX_TERMS = 100;
 
 const OUTCOMES = {
-  used: "✓ used by the model",
-  replaced: "✓ replaced another word",
-  missing: "✗ not used",
+  used: t("glossary-choice.usedByTheModel"),
+  replaced: t("glossary-choice.replacedAnotherWord"),
+  missing: t("glossary-choice.notUsed"),
 };
 
 /** Chooses a glossary. */
@@ -33,7 +34,7 @@ export class GlossaryChoice {
   #table;
   #problem = h("p", { class: "error", hidden: true });
   /** The use of each term. */
-  outcome = h("ul", { class: "terms-outcome", "aria-label": "Glossary terms", hidden: true });
+  outcome = h("ul", { class: "terms-outcome", "aria-label": t("glossary-choice.glossaryTerms"), hidden: true });
 
   /**
    * @param {Page} page
@@ -51,20 +52,30 @@ export class GlossaryChoice {
       h(
         "table",
         { class: "terms" },
-        h("caption", { class: "unseen" }, "Terms and how to translate them"),
+        h("caption", { class: "unseen" }, t("glossary-choice.termsAndHowToTranslate")),
         h(
           "thead",
           {},
-          h("tr", {}, h("th", { scope: "col" }, "Term"), h("th", { scope: "col" }, "Translation"), h("td")),
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, t("glossary-choice.term")),
+            h("th", { scope: "col" }, t("glossary-choice.translation")),
+            h("td"),
+          ),
         ),
         this.#rows,
       ),
-      h("button", { type: "button", class: "quiet", onclick: () => this.#addRow().focus() }, "+ Add a term"),
+      h(
+        "button",
+        { type: "button", class: "quiet", onclick: () => this.#addRow().focus() },
+        t("glossary-choice.addATerm"),
+      ),
     );
     this.element = h(
       "div",
       { class: "option" },
-      h("label", {}, h("span", {}, "Glossary"), this.#select),
+      h("label", {}, h("span", {}, t("glossary-choice.glossary")), this.#select),
       this.#problem,
       this.#table,
     );
@@ -79,7 +90,7 @@ export class GlossaryChoice {
       this.#problem.hidden = true;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      fill(this.#problem, `Stored glossaries: ${error.message}`);
+      fill(this.#problem, t("glossary-choice.storedGlossaries", { message: error.message }));
       this.#problem.hidden = false;
     }
     this.update(this.#store.get());
@@ -92,7 +103,7 @@ export class GlossaryChoice {
       chosen &&
       !(sameLanguage(chosen.source_lang, choices.source) && sameLanguage(chosen.target_lang, choices.target))
     ) {
-      this.#announce(`The glossary ${chosen.name} is for other languages and is no longer used.`);
+      this.#announce(t("glossary-choice.otherLanguages", { name: chosen.name }));
       this.#store.set({ glossary: "" });
       return;
     }
@@ -127,7 +138,7 @@ export class GlossaryChoice {
     fill(
       this.outcome,
       ...terms.map(({ word, translated, status }) => outcomeItem(word, translated, status)),
-      ...absent.map((term) => outcomeItem(term.source, null, "not in the text")),
+      ...absent.map((term) => outcomeItem(term.source, null, t("glossary-choice.notInTheText"))),
     );
     this.outcome.hidden = !this.outcome.children.length;
   }
@@ -151,13 +162,16 @@ export class GlossaryChoice {
     );
     fill(
       this.#select,
-      h("option", { value: "" }, "None"),
-      h("option", { value: TYPED }, "Terms typed here"),
+      h("option", { value: "" }, t("glossary-choice.none")),
+      h("option", { value: TYPED }, t("glossary-choice.termsTypedHere")),
       ...fitting.map((item) =>
         h(
           "option",
           { value: item.glossary_id },
-          `${item.name} (${item.entry_count} ${item.entry_count === 1 ? "term" : "terms"})`,
+          t(item.entry_count === 1 ? "glossary-choice.oneTerm" : "glossary-choice.terms", {
+            name: item.name,
+            count: item.entry_count,
+          }),
         ),
       ),
     );
@@ -166,9 +180,23 @@ export class GlossaryChoice {
 
   #addRow() {
     const changed = this.#changed;
-    const source = h("input", { "aria-label": "Term", dir: "auto", maxlength: 200, oninput: changed });
-    const target = h("input", { "aria-label": "Its translation", dir: "auto", maxlength: 200, oninput: changed });
-    const remove = h("button", { type: "button", class: "quiet", "aria-label": "Remove the term" }, "✕");
+    const source = h("input", {
+      "aria-label": t("glossary-choice.term"),
+      dir: "auto",
+      maxlength: 200,
+      oninput: changed,
+    });
+    const target = h("input", {
+      "aria-label": t("glossary-choice.itsTranslation"),
+      dir: "auto",
+      maxlength: 200,
+      oninput: changed,
+    });
+    const remove = h(
+      "button",
+      { type: "button", class: "quiet", "aria-label": t("glossary-choice.removeTheTerm") },
+      "✕",
+    );
     const row = h("tr", {}, h("td", {}, source), h("td", {}, target), h("td", {}, remove));
     remove.addEventListener("click", () => {
       row.remove();

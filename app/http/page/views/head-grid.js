@@ -5,6 +5,7 @@
 import { fill, h } from "../element.js";
 import { gridMove } from "../grid-keys.js";
 import { choiceName } from "./attention-weights.js";
+import { t } from "../texts.js";
 
 /** @import { Kind } from "../types.js" */
 /** @import { AttentionWeights, Choice } from "./attention-weights.js" */
@@ -38,20 +39,22 @@ export class HeadGrid {
     const heads = [null, ...Array.from({ length: weights.numHeads(kind) }, (_, head) => head)];
     this.#cells = layers.map((layer) => heads.map((head) => this.#cell({ kind, layer, head })));
     this.element.style.setProperty("--heads", String(heads.length));
-    this.element.setAttribute("aria-label", `Maps of the ${kind} attention, by layer and head`);
+    this.element.setAttribute("aria-label", t("head-grid.label", { kind }));
     fill(
       this.element,
       h(
         "div",
         { role: "row" },
-        h("span", { role: "columnheader" }, h("span", { class: "unseen" }, "Layer")),
-        ...heads.map((head) => h("span", { role: "columnheader" }, head === null ? "Mean" : `Head ${head}`)),
+        h("span", { role: "columnheader" }, h("span", { class: "unseen" }, t("head-grid.layer"))),
+        ...heads.map((head) =>
+          h("span", { role: "columnheader" }, head === null ? t("head-grid.mean") : t("head-grid.head", { head })),
+        ),
       ),
       ...this.#cells.map((cells, layer) =>
         h(
           "div",
           { role: "row" },
-          h("span", { role: "rowheader" }, `Layer ${layer}`),
+          h("span", { role: "rowheader" }, t("head-grid.layer2", { layer })),
           ...cells.map((cell) => cell.element),
         ),
       ),

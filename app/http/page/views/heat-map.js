@@ -5,6 +5,7 @@
 import { fill, h } from "../element.js";
 import { gridMove } from "../grid-keys.js";
 import { exact } from "./attention-weights.js";
+import { t } from "../texts.js";
 
 /** @import { HeadMap } from "./attention-weights.js" */
 /** @import { Palette } from "../palette.js" */
@@ -32,7 +33,7 @@ export class HeatMap {
       class: "heat-cells",
       role: "application",
       tabindex: 0,
-      "aria-roledescription": "heat map",
+      "aria-roledescription": t("heat-map.heatMap"),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.#move(event),
       onpointermove: (/** @type {PointerEvent} */ event) => this.#point(event),
       onpointerdown: (/** @type {PointerEvent} */ event) => this.#point(event),
@@ -68,7 +69,7 @@ export class HeatMap {
       this.#fit();
     }
     const [rows, columns] = [map.rows.length, map.columns.length];
-    this.#cells.setAttribute("aria-label", `${name}: ${rows} by ${columns} weights; arrow keys select one`);
+    this.#cells.setAttribute("aria-label", t("heat-map.label", { name, rows, columns }));
     if (this.#position) this.#place(...this.#position);
     else this.#clear();
   }
@@ -145,7 +146,7 @@ export class HeatMap {
     fill(
       this.#readout,
       h("b", {}, map.rows[row]),
-      " attends to ",
+      t("heat-map.attendsTo"),
       h("b", {}, map.columns[column]),
       ": ",
       h("output", { class: "mono" }, exact(weight)),
@@ -162,7 +163,7 @@ export class HeatMap {
     this.#unmark();
     this.#position = null;
     this.#rowBand.hidden = this.#columnBand.hidden = true;
-    fill(this.#readout, h("span", { class: "muted" }, "Point at a weight or use the arrow keys."));
+    fill(this.#readout, h("span", { class: "muted" }, t("heat-map.hint")));
   }
 }
 

@@ -4,6 +4,7 @@
 
 import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page } from "../types.js" */
 /** @import { Languages } from "../languages.js" */
@@ -27,14 +28,24 @@ export class LanguageBar {
   constructor({ store, languages }, swap) {
     this.#store = store;
     this.#languages = languages;
-    this.#source = h("select", { "aria-label": "Translate from", onchange: () => this.#chooseSource() });
-    this.#target = h("select", { "aria-label": "Translate to", onchange: () => this.#chooseTarget() });
+    this.#source = h("select", { "aria-label": t("language-bar.translateFrom"), onchange: () => this.#chooseSource() });
+    this.#target = h("select", { "aria-label": t("language-bar.translateTo"), onchange: () => this.#chooseTarget() });
     this.#swap = h(
       "button",
-      { type: "button", class: "quiet swap", "aria-label": "Swap the languages", title: "Swap", onclick: swap },
+      {
+        type: "button",
+        class: "quiet swap",
+        "aria-label": t("language-bar.swapTheLanguages"),
+        title: t("language-bar.swap"),
+        onclick: swap,
+      },
       "⇄",
     );
-    fill(this.#source, option(AUTO, "Detect language"), ...languages.sources.map((code) => languageOption(code)));
+    fill(
+      this.#source,
+      option(AUTO, t("attention-form.detectLanguage")),
+      ...languages.sources.map((code) => languageOption(code)),
+    );
     this.element = h("div", { class: "language-bar" }, this.#source, this.#swap, this.#target);
   }
 

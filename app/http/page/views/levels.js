@@ -1,11 +1,13 @@
 /** Levels of uncertainty of words, and the colour of links. */
 
+import { t } from "../texts.js";
+
 /** @typedef {{ below: number, name: string, label: string }} Level */
 
 /** @type {Level[]} The underlines of words whose probability is below a bound, the lowest bound first. */
 export const LEVELS = [
-  { below: 0.2, name: "very-unsure", label: "very unsure" },
-  { below: 0.5, name: "unsure", label: "unsure" },
+  { below: 0.2, name: "very-unsure", label: t("levels.veryUnsure") },
+  { below: 0.5, name: "unsure", label: t("levels.unsure") },
 ];
 
 /**

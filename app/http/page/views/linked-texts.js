@@ -6,6 +6,7 @@ import { isAbort, Problem } from "../api.js";
 import { fill, h } from "../element.js";
 import { languageTag } from "../languages.js";
 import { Alternatives } from "./alternatives.js";
+import { wordAtStart } from "./candidates.js";
 import { placeBy } from "./floating.js";
 import { LinkedTranslation } from "./linked-translation.js";
 import { SourceMirror } from "./source-mirror.js";
@@ -13,6 +14,7 @@ import { Steering } from "./steering.js";
 import { TargetWords } from "./target-words.js";
 import { factsOf } from "./translation-facts.js";
 import { WordChoices } from "./word-choices.js";
+import { language, t } from "../texts.js";
 
 /** @import { Alternative, Translation } from "../types.js" */
 /** @import { Link } from "./links.js" */
@@ -32,7 +34,7 @@ export class LinkedTexts {
   #onSteered;
   #announce;
   #mirror;
-  #tip = h("div", { class: "word-tip", id: TIP, lang: "en", dir: "ltr", role: "tooltip", hidden: true });
+  #tip = h("div", { class: "word-tip", id: TIP, lang: language, dir: "ltr", role: "tooltip", hidden: true });
   #words = new TargetWords({
     onLook: (word) => this.#lookAtTarget(word),
     onOpen: (word) => this.#open(word),
@@ -44,8 +46,8 @@ export class LinkedTexts {
   #undo = h(
     "p",
     { class: "row", hidden: true },
-    "This is not the model's own translation.",
-    h("button", { type: "button", onclick: () => this.#goBack() }, "Back to the model's own"),
+    t("linked-texts.thisIsNotTheModel"),
+    h("button", { type: "button", onclick: () => this.#goBack() }, t("linked-texts.backToTheModelS")),
   );
   /** The content of the pane of the translation. */
   element = h("div", { class: "linked-texts" }, this.#words.element);
@@ -138,7 +140,7 @@ export class LinkedTexts {
     this.#taking.abort();
     this.#hideTip();
     this.element.lang = languageTag(translation.target);
-    this.#words.show(target, (word) => shown.levelOf(word)?.name ?? "");
+    this.#words.show(target, (word) => shown.levelOf(word)?.name ?? "", shown.sentences);
     // The user may continue to type while a text is translated.
     if (this.#isCurrent) {
       this.#mirror.show(source);
@@ -149,7 +151,10 @@ export class LinkedTexts {
       this.#lookAtCaret();
     }
     this.#undo.hidden = !isSteered;
-    fill(this.#facts, ...factsOf(translation, source.text, isSteered && pairs.length > 1));
+    fill(
+      this.#facts,
+      ...factsOf(translation, source.text, { isPart: isSteered && pairs.length > 1, numSentences: pairs.length }),
+    );
     this.#alternatives.show(hypotheses, translation.text);
     this.details.hidden = false;
   }
@@ -233,16 +238,17 @@ export class LinkedTexts {
     this.#hideTip();
     const place = shown.placeOf(word);
     void this.#choices.open(anchor, {
-      title: `${shown.protected.has(word) ? "At" : "Instead of"} “${shown.target.string(word)}”`,
+      title: t(shown.protected.has(word) ? "linked-texts.at" : "linked-texts.insteadOf", {
+        word: shown.target.string(word),
+      }),
       about: shown.aboutTarget(word),
       language: shown.translation.target,
       before: place?.before ?? "",
       look: (signal) => {
         if (place) return this.#steering.considered(shown, place, signal);
-        throw new Problem(0, { detail: "The sentence of this word is unknown in this translation." });
+        throw new Problem(0, { detail: t("linked-texts.unknownSentence") });
       },
-      isCurrent: ({ text, isEnd }) =>
-        !isEnd && place !== undefined && place.rest.startsWith(place.before ? text : text.trimStart()),
+      isCurrent: ({ text, isEnd }) => !isEnd && place !== undefined && wordAtStart(place.rest) === text.trim(),
       choose: async (choice, signal) => {
         if (place) this.#steer(await this.#steering.chosen(shown, place, choice, signal));
       },
@@ -273,7 +279,7 @@ export class LinkedTexts {
     // Other tokens may give the same text.
     const shown = this.#own?.translation.text === text ? this.#own : chosen;
     this.#render(shown);
-    this.#announce(announcementOf(text, "The translation was changed."));
+    this.#announce(announcementOf(text, t("linked-texts.theTranslationWasChanged")));
     this.#onSteered(shown.translation);
   }
 
@@ -301,5 +307,5 @@ function strengths(links) {
  * @param {string} instead The announcement of a long one.
  */
 export function announcementOf(text, instead) {
-  return text.length > MAX_ANNOUNCED_CHARACTERS ? instead : `Translation: ${text}`;
+  return text.length > MAX_ANNOUNCED_CHARACTERS ? instead : t("linked-texts.translation", { text });
 }

@@ -5,8 +5,10 @@ import { linkWords } from "./links.js";
 import { pairSentences } from "./sentences.js";
 import { levelOf } from "./levels.js";
 import { Words } from "./words.js";
+import { t } from "../texts.js";
 
 /** @import { Alternative, Translation } from "../types.js" */
+/** @import { Level } from "./levels.js" */
 /** @import { Link } from "./links.js" */
 /** @import { SentencePair, TranslatedSentence } from "./sentences.js" */
 
@@ -62,6 +64,25 @@ export class LinkedTranslation {
   }
 
   /**
+   * The sentences of the translation, if there are several: which one each word is in, and how unsure the model is of
+   * it, by the geometric mean of its words' probabilities.
+   *
+   * @returns {{ ofWord: Map<number, number>, levels: (Level | undefined)[] }}
+   */
+  get sentences() {
+    if (this.pairs.length < 2) return { ofWord: new Map(), levels: [] };
+    const words = this.pairs.map(({ target }) => this.target.within(target));
+    const means = words.map((own) => {
+      const logs = own.flatMap((word) => Math.log(this.probabilities.get(word) ?? 1));
+      return Math.exp(logs.reduce((sum, log) => sum + log, 0) / Math.max(logs.length, 1));
+    });
+    return {
+      ofWord: new Map(words.flatMap((own, sentence) => own.map((word) => [word, sentence]))),
+      levels: means.map(levelOf),
+    };
+  }
+
+  /**
    * The level of uncertainty of a word of the translation; undefined if the model is sure.
    *
    * @param {number} word
@@ -76,12 +97,15 @@ export class LinkedTranslation {
    * @param {number} word
    */
   aboutTarget(word) {
-    if (this.protected.has(word)) return "Protected: unchanged.";
+    if (this.protected.has(word)) return t("linked-translation.protectedUnchanged");
     const probability = this.probabilities.get(word);
     const level = this.levelOf(word);
-    const sure = probability === undefined ? "" : `${percent(probability)} sure${level ? `, ${level.label}` : ""}. `;
+    const sure =
+      probability === undefined
+        ? ""
+        : t("linked-translation.sure", { probability: percent(probability), level: level ? `, ${level.label}` : "" });
     const links = this.links.ofTarget.get(word);
-    return `${sure}${links ? `From ${named(links, this.source)}.` : "No counterpart in the text."}`;
+    return `${sure}${links ? t("linked-translation.from", { links: named(links, this.source) }) : t("linked-translation.noCounterpartInTheText")}`;
   }
 
   /**
@@ -90,9 +114,9 @@ export class LinkedTranslation {
    * @param {number} word
    */
   aboutSource(word) {
-    const left = this.uncovered.has(word) ? "Possibly left out of the translation. " : "";
+    const left = this.uncovered.has(word) ? t("linked-translation.possiblyLeftOutOfThe") : "";
     const links = this.links.ofSource.get(word);
-    return `${left}${links ? `Translated as ${named(links, this.target)}.` : "No counterpart in the translation."}`;
+    return `${left}${links ? t("linked-translation.translatedAs", { links: named(links, this.target) }) : t("linked-translation.noCounterpartInTheTranslation")}`;
   }
 
   /**
@@ -131,6 +155,8 @@ const MAX_NAMED = 4;
  * @param {Words} words
  */
 function named(links, words) {
-  const names = links.slice(0, MAX_NAMED).map(({ word, weight }) => `“${words.string(word)}” (${percent(weight)})`);
+  const names = links
+    .slice(0, MAX_NAMED)
+    .map(({ word, weight }) => `${t("shared.quote", { text: words.string(word) })} (${percent(weight)})`);
   return names.join(", ") + (links.length > MAX_NAMED ? ", …" : "");
 }

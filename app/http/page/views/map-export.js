@@ -4,6 +4,7 @@
 
 import { colourOf, css } from "../colours.js";
 import { svg } from "../element.js";
+import { t } from "../texts.js";
 
 /** @import { HeadMap } from "./attention-weights.js" */
 
@@ -131,7 +132,7 @@ export async function pngFile(picture) {
     canvas.height = Math.floor(height * scale);
     canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
     return await new Promise((resolve, reject) => {
-      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture cannot be drawn."))));
+      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(t("map-export.thePictureCannotBeDrawn")))));
     });
   } finally {
     URL.revokeObjectURL(address);

@@ -6,6 +6,7 @@ import { download, fill, h } from "../element.js";
 import { HeatMap } from "./heat-map.js";
 import { fileName, mapPicture, pngFile, svgFile } from "./map-export.js";
 import { WeightTable } from "./weight-table.js";
+import { t } from "../texts.js";
 
 /** @import { HeadMap } from "./attention-weights.js" */
 /** @import { Palette } from "../palette.js" */
@@ -40,17 +41,21 @@ export class MapPanel {
       "section",
       { class: "card map-panel", "aria-labelledby": "map-title" },
       this.#title,
-      h("p", { class: "muted" }, "Rows attend to columns; each row sums to 1. ▁ marks the beginning of a word."),
+      h("p", { class: "muted" }, t("map-panel.about")),
       h("div", { class: "row scale-legend mono" }, "0", this.#scale, this.#end),
       this.#map.element,
       this.#table.element,
       h(
         "div",
         { class: "row" },
-        h("span", { class: "muted" }, "Download"),
+        h("span", { class: "muted" }, t("document-entry.download")),
         h("button", { type: "button", onclick: () => this.#downloadPng() }, "PNG"),
         h("button", { type: "button", onclick: () => this.#downloadSvg() }, "SVG"),
-        h("button", { type: "button", title: "All weights, for NumPy", onclick: () => this.#downloadArrays() }, "npz"),
+        h(
+          "button",
+          { type: "button", title: t("map-panel.allWeightsForNumPy"), onclick: () => this.#downloadArrays() },
+          "npz",
+        ),
       ),
     );
   }

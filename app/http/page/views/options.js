@@ -4,15 +4,16 @@
 
 import { fill, h } from "../element.js";
 import { beamSize, hasFormality, largestBeam } from "../option-fields.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page } from "../types.js" */
 /** @import { GlossaryChoice } from "./glossary-choice.js" */
 
 /** @type {[Choices["formality"], string][]} */
 const FORMALITIES = [
-  ["", "Default"],
-  ["formal", "Formal"],
-  ["informal", "Informal"],
+  ["", t("options.default")],
+  ["formal", t("options.formal")],
+  ["informal", t("options.informal")],
 ];
 
 /** Chooses how to translate. */
@@ -41,7 +42,7 @@ export class Options {
     this.#width = h("input", {
       type: "range",
       min: 1,
-      "aria-label": "Width of the beam",
+      "aria-label": t("options.widthOfTheBeam"),
       oninput: () => store.set({ beamSize: this.#width.valueAsNumber }),
     });
     this.#formality = h(
@@ -51,20 +52,20 @@ export class Options {
       },
       ...FORMALITIES.map(([value, label]) => h("option", { value }, label)),
     );
-    this.#formalityLabel = h("label", { class: "option" }, h("span", {}, "Form of address"), this.#formality);
+    this.#formalityLabel = h("label", { class: "option" }, h("span", {}, t("options.formOfAddress")), this.#formality);
     this.element = h(
       "details",
       { class: "card options" },
-      h("summary", {}, "Options ", this.#summary),
+      h("summary", {}, t("options.options"), this.#summary),
       h(
         "div",
         { class: "option-list" },
         h(
           "fieldset",
           { class: "option" },
-          h("legend", {}, "Search"),
-          h("label", { title: "The most probable token at every step; fastest" }, this.#greedy, "Greedy"),
-          h("label", { title: "Several hypotheses in parallel; better" }, this.#beam, "Beam"),
+          h("legend", {}, t("options.search")),
+          h("label", { title: t("options.aboutGreedy") }, this.#greedy, t("attention-form.greedy")),
+          h("label", { title: t("options.aboutBeam") }, this.#beam, t("options.beam")),
           this.#width,
           this.#shownWidth,
         ),
@@ -84,7 +85,7 @@ export class Options {
     this.#width.disabled = choices.decoding === "greedy";
     fill(
       this.#shownWidth,
-      choices.decoding === "greedy" ? "" : `${width} ${width === 1 ? "hypothesis" : "hypotheses"}`,
+      choices.decoding === "greedy" ? "" : t(width === 1 ? "options.hypothesis" : "options.hypotheses", { width }),
     );
     const formality = hasFormality(choices, this.#languages);
     this.#formalityLabel.hidden = !formality;
@@ -92,9 +93,9 @@ export class Options {
     fill(
       this.#summary,
       [
-        choices.decoding === "greedy" ? "greedy search" : `beam of ${width}`,
-        formality && choices.formality,
-        this.#glossary.fields().glossary && "glossary",
+        choices.decoding === "greedy" ? t("options.greedySearch") : t("options.beamOf", { width }),
+        formality && choices.formality && t(`options.${choices.formality}`),
+        this.#glossary.fields().glossary && t("options.withGlossary"),
       ]
         .filter(Boolean)
         .join(", "),

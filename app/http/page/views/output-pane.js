@@ -5,6 +5,7 @@
 import { fill, h } from "../element.js";
 import { languageTag } from "../languages.js";
 import { copyButton } from "./copy.js";
+import { t } from "../texts.js";
 
 /** @import { Problem } from "../api.js" */
 
@@ -42,14 +43,22 @@ export class OutputPane {
     this.#tools = h(
       "div",
       { class: "pane-foot" },
-      copyButton("Copy", text, announce),
-      copyButton("Copy link", link, announce),
-      h("a", { href: "#/attention", onclick: chooseSentence }, "Show attention"),
-      h("a", { href: "#/tour", onclick: chooseSentence }, "How it works"),
+      copyButton(t("output-pane.copy"), text, announce),
+      copyButton(t("output-pane.copyLink"), link, announce),
+      h("a", { href: "#/attention", onclick: chooseSentence }, t("attention-form.showAttention")),
+      h("a", { href: "#/tour", onclick: chooseSentence }, t("main.howItWorks")),
     );
     this.#output = h(
       "div",
-      { class: "output", role: "region", "aria-label": "Translation", "aria-busy": "false", dir: "auto", tabindex: -1 },
+      {
+        class: "output",
+        "data-empty": t("glossary-choice.translation"),
+        role: "region",
+        "aria-label": t("glossary-choice.translation"),
+        "aria-busy": "false",
+        dir: "auto",
+        tabindex: -1,
+      },
       content,
     );
     this.element = h(
@@ -78,7 +87,7 @@ export class OutputPane {
     clearTimeout(this.#slowTimer);
     fill(this.#slow);
     this.#output.setAttribute("aria-busy", String(is));
-    if (is) this.#slowTimer = setTimeout(() => fill(this.#slow, "Still translating …"), SLOW_MS);
+    if (is) this.#slowTimer = setTimeout(() => fill(this.#slow, t("output-pane.stillTranslating")), SLOW_MS);
   }
 
   /** @param {boolean} is Whether the shown translation belongs to an earlier text. */
@@ -92,7 +101,7 @@ export class OutputPane {
    * @param {Problem} problem
    */
   showProblem(problem) {
-    this.showNotice(problem.message, "Try again", this.#retry);
+    this.showNotice(problem.message, t("output-pane.tryAgain"), this.#retry);
     this.#notice.classList.add("error");
   }
 

@@ -5,13 +5,13 @@
 import { Characters } from "../characters.js";
 import { fill, h } from "../element.js";
 import { languageName, languageTag } from "../languages.js";
-import { percent } from "../numbers.js";
+import { count, percent } from "../numbers.js";
 import { examplesIn } from "../chosen-sentence.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page, Translation } from "../types.js" */
 
 const SURE = 0.8;
-const COUNT = new Intl.NumberFormat("en");
 
 const MAX_EXAMPLES = 4;
 
@@ -36,9 +36,9 @@ export class SourcePane {
     this.#languages = languages;
     this.#translateAsFile = translateAsFile;
     this.textarea = h("textarea", {
-      "aria-label": "Text to translate",
+      "aria-label": t("source-pane.textToTranslate"),
       "aria-describedby": "source-count",
-      placeholder: "Type or paste a text, or drop a file",
+      placeholder: t("source-pane.typeOrPasteAText"),
       dir: "auto",
       spellcheck: "false",
       oninput: () => store.set({ text: this.textarea.value }),
@@ -47,7 +47,11 @@ export class SourcePane {
       },
     });
     this.#count.id = "source-count";
-    this.#clear = h("button", { type: "button", class: "quiet", onclick: () => this.#setText("") }, "Clear");
+    this.#clear = h(
+      "button",
+      { type: "button", class: "quiet", onclick: () => this.#setText("") },
+      t("source-pane.clear"),
+    );
     this.element = h(
       "div",
       { class: "pane source-pane" },
@@ -92,8 +96,11 @@ export class SourcePane {
       return;
     }
     const { language, confidence } = detected;
-    const sure = confidence >= SURE ? "Detected" : "Possibly";
-    fill(this.#detected, `${sure} ${languageName(language)}, ${percent(confidence)} sure`);
+    const sure = confidence >= SURE ? t("source-pane.detected") : t("source-pane.possibly");
+    fill(
+      this.#detected,
+      t("source-pane.detected2", { sure, language: languageName(language), confidence: percent(confidence) }),
+    );
   }
 
   /** @param {string} text */
@@ -115,8 +122,8 @@ export class SourcePane {
     const over = length - limit;
     fill(
       this.#count,
-      `${COUNT.format(length)} / ${COUNT.format(limit)}`,
-      h("span", { class: "unseen" }, " characters"),
+      `${count(length)} / ${count(limit)}`,
+      h("span", { class: "unseen" }, t("source-pane.characters")),
     );
     this.#count.classList.toggle("over", over > 0);
     this.textarea.setAttribute("aria-invalid", String(over > 0));
@@ -124,15 +131,11 @@ export class SourcePane {
     if (over <= 0) return;
     fill(
       this.#tooLong,
-      h(
-        "p",
-        { role: "status" },
-        `The text is too long by ${COUNT.format(over)} characters: up to ${COUNT.format(limit)} can be translated at once.`,
-      ),
+      h("p", { role: "status" }, t("source-pane.tooLong", { over: count(over), limit: count(limit) })),
       h(
         "button",
         { type: "button", onclick: () => this.#translateAsFile(this.#store.get().text) },
-        "Translate it as a file",
+        t("source-pane.translateItAsAFile"),
       ),
     );
   }
@@ -147,7 +150,7 @@ export class SourcePane {
       .slice(0, MAX_EXAMPLES);
     fill(
       this.#examples,
-      examples.length ? h("span", { class: "muted" }, "Examples:") : null,
+      examples.length ? h("span", { class: "muted" }, t("source-pane.examples")) : null,
       ...examples.map((example) =>
         h("button", { type: "button", class: "example", dir: "auto", onclick: () => this.#setText(example) }, example),
       ),

@@ -4,6 +4,8 @@
 
 import { fill, h } from "../element.js";
 import { choiceName, rowOf } from "./attention-weights.js";
+import { decimal } from "../numbers.js";
+import { t } from "../texts.js";
 
 /** @import { AttentionWeights, Choice } from "./attention-weights.js" */
 /** @import { Palette } from "../palette.js" */
@@ -23,12 +25,20 @@ export class Stepper {
   #stepped;
   #slider = h("input", { type: "range", min: 0, value: 0, id: "step", oninput: () => this.#go(this.step) });
   #label = h("label", { for: "step" });
-  #back = h("button", { type: "button", "aria-label": "Step back", onclick: () => this.#go(this.step - 1) }, "◂");
-  #on = h("button", { type: "button", "aria-label": "Step forward", onclick: () => this.#go(this.step + 1) }, "▸");
-  #play = h("button", { type: "button", class: "primary", onclick: () => this.#toggle() }, "Play");
+  #back = h(
+    "button",
+    { type: "button", "aria-label": t("stepper.stepBack"), onclick: () => this.#go(this.step - 1) },
+    "◂",
+  );
+  #on = h(
+    "button",
+    { type: "button", "aria-label": t("stepper.stepForward"), onclick: () => this.#go(this.step + 1) },
+    "▸",
+  );
+  #play = h("button", { type: "button", class: "primary", onclick: () => this.#toggle() }, t("stepper.play"));
   #about = h("p", { class: "muted" });
-  #source = h("ol", { class: "tokens", "aria-label": "Source tokens and their weights" });
-  #written = h("ol", { class: "tokens", "aria-label": "Tokens read by the decoder and their weights" });
+  #source = h("ol", { class: "tokens", "aria-label": t("stepper.sourceTokensAndTheirWeights") });
+  #written = h("ol", { class: "tokens", "aria-label": t("stepper.tokensReadByTheDecoder") });
   #next = h("p", { class: "next-token" });
 
   /** @param {(step: number) => void} stepped Called when another step is shown. */
@@ -37,12 +47,12 @@ export class Stepper {
     this.element = h(
       "section",
       { class: "card stepper", "aria-labelledby": "stepper-title" },
-      h("h2", { id: "stepper-title" }, "Decoding, step by step"),
+      h("h2", { id: "stepper-title" }, t("stepper.decodingStepByStep")),
       this.#about,
       h("div", { class: "row step-controls" }, this.#play, this.#back, this.#on, this.#label, this.#slider),
-      h("h3", {}, "Attention to the source"),
+      h("h3", {}, t("stepper.attentionToTheSource")),
       this.#source,
-      h("h3", {}, "Attention to the tokens so far"),
+      h("h3", {}, t("stepper.attentionToTheTokensSo")),
       this.#written,
       this.#next,
     );
@@ -79,7 +89,7 @@ export class Stepper {
   stop() {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    fill(this.#play, "Play");
+    fill(this.#play, t("stepper.play"));
   }
 
   #toggle() {
@@ -87,7 +97,7 @@ export class Stepper {
       this.stop();
       return;
     }
-    fill(this.#play, "Pause");
+    fill(this.#play, t("stepper.pause"));
     if (this.step === Number(this.#slider.max)) this.#go(0);
     this.#timer = setInterval(() => {
       this.#go(this.step + 1);
@@ -110,13 +120,10 @@ export class Stepper {
     paint(this.#source, cross, palette, weights.sourceTokens.length);
     paint(this.#written, own, palette, step + 1);
     const token = weights.targetTokens[step];
-    fill(
-      this.#about,
-      `Cross-attention ${attends ? "and decoder self-attention " : ""}of ${choiceName(this.#choice)}; choose others above.`,
-    );
-    fill(this.#label, `Step ${step + 1} of ${count}`);
-    fill(this.#next, "and writes ", h("b", { dir: "auto" }, token));
-    this.#slider.setAttribute("aria-valuetext", `Step ${step + 1} of ${count}: writes ${token}`);
+    fill(this.#about, t(attends ? "stepper.about" : "stepper.aboutCross", { head: choiceName(this.#choice) }));
+    fill(this.#label, t("stepper.stepOf", { step: step + 1, count }));
+    fill(this.#next, t("stepper.andWrites"), h("b", { dir: "auto" }, token));
+    this.#slider.setAttribute("aria-valuetext", t("stepper.stepWrites", { step: step + 1, count, token }));
     // Their focus would be lost if they were disabled.
     this.#back.setAttribute("aria-disabled", String(step === 0));
     this.#on.setAttribute("aria-disabled", String(step === count - 1));
@@ -143,6 +150,6 @@ function paint(list, weights, palette, num) {
     item.hidden = index >= num;
     if (item.hidden) return;
     palette.shade(item, weights[index], 1);
-    /** @type {Element} */ (item.lastElementChild).textContent = weights[index].toFixed(3);
+    /** @type {Element} */ (item.lastElementChild).textContent = decimal(weights[index]);
   });
 }

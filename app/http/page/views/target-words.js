@@ -8,6 +8,9 @@ import { shade } from "./levels.js";
 
 /** @import { Link } from "./links.js" */
 /** @import { Words } from "./words.js" */
+/** @import { LinkedTranslation } from "./linked-translation.js" */
+
+/** @typedef {LinkedTranslation["sentences"]} Sentences */
 
 /** Number of words that become elements together, shortly before they are visible: long texts must not block the page. */
 const CHUNK_WORDS = 200;
@@ -19,6 +22,8 @@ export class TargetWords {
   #words;
   /** @type {(word: number) => string} */
   #classOf = () => "";
+  /** @type {Sentences} */
+  #sentences = { ofWord: new Map(), levels: [] };
   /** @type {(HTMLElement | undefined)[]} By word; the elements created so far. */
   #elements = [];
   /** @type {HTMLElement[]} */
@@ -81,9 +86,12 @@ export class TargetWords {
    *
    * @param {Words} words
    * @param {(word: number) => string} classOf Further classes of a word's element.
+   * @param {Sentences} sentences If there are any, their unsure words are marked only while one is looked at.
    */
-  show(words, classOf) {
+  show(words, classOf, sentences) {
     this.#forget();
+    this.#sentences = sentences;
+    this.element.classList.toggle("in-sentences", sentences.levels.length > 0);
     this.#words = words;
     this.#classOf = classOf;
     this.#chunks = [];
@@ -158,17 +166,27 @@ export class TargetWords {
     if (!words || !element || this.#elements[first]) return;
     this.#observer.unobserve(element);
     const [start, end] = this.#chunkUnits(chunk);
-    /** @type {(Node | string)[]} */
-    const pieces = [];
+    /** @type {Run[]} What is in one sentence, and what is between two. */
+    const runs = [{ sentence: undefined, pieces: [] }];
     let position = start;
     for (let word = first; word < Math.min(first + CHUNK_WORDS, words.length); word++) {
       const [from, to] = words.span(word);
       const span = h("span", { class: `word ${this.#classOf(word)}`, "data-word": word }, words.text.slice(from, to));
       this.#elements[word] = span;
-      pieces.push(words.text.slice(position, from), span);
+      append(runs, words.text.slice(position, from), this.#sentences.ofWord.get(word), span);
       position = to;
     }
-    fill(element, ...pieces, words.text.slice(position, end));
+    runs.at(-1)?.pieces.push(words.text.slice(position, end));
+    fill(element, ...runs.flatMap(({ sentence, pieces }) => this.#sentenceElement(sentence, pieces)));
+  }
+
+  /**
+   * @param {number | undefined} sentence
+   * @param {(Node | string)[]} pieces
+   */
+  #sentenceElement(sentence, pieces) {
+    if (sentence === undefined) return pieces;
+    return [h("span", { class: `sentence ${this.#sentences.levels[sentence]?.name ?? ""}` }, ...pieces)];
   }
 
   /** @param {number} word The word that the Tab key stops at. */
@@ -232,6 +250,28 @@ export class TargetWords {
       if (line !== here.top && away < distance) [nearest, distance] = [word, away];
     }
   }
+}
+
+/** @typedef {{ sentence: number | undefined, pieces: (Node | string)[] }} Run */
+
+/**
+ * Adds a word to runs. Marks at the ends of a sentence belong to it, the space between two does not.
+ *
+ * @param {Run[]} runs
+ * @param {string} gap What is between the last word and this one.
+ * @param {number | undefined} sentence
+ * @param {Node} word
+ */
+function append(runs, gap, sentence, word) {
+  const last = /** @type {Run} */ (runs.at(-1));
+  if (last.sentence === sentence) {
+    last.pieces.push(gap, word);
+    return;
+  }
+  const pieces = gap.split(/(\s+)/u);
+  const marks = pieces.length > 1 ? (pieces.pop() ?? "") : "";
+  last.pieces.push(pieces.shift() ?? "");
+  runs.push({ sentence: undefined, pieces }, { sentence, pieces: [marks, word] });
 }
 
 /**

@@ -16,6 +16,7 @@ import { output } from "./tour/output.js";
 import { positions } from "./tour/positions.js";
 import { residual } from "./tour/residual.js";
 import { subwords } from "./tour/subwords.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page, View } from "../types.js" */
 /** @import { Chapter, Focus } from "./tour/chapter.js" */
@@ -43,7 +44,7 @@ export function tourView(page) {
   function draw() {
     contents.mark(chapter);
     if (lesson) fill(article, ...chapterParts(chapter, lesson, focus));
-    else fill(article, h("p", { class: "notice" }, "No single model translates these languages."));
+    else fill(article, h("p", { class: "notice" }, t("tour.noSingleModelTranslatesThese")));
   }
 
   function renew() {
@@ -71,7 +72,7 @@ export function tourView(page) {
     element: h(
       "section",
       { class: "tour", "aria-labelledby": "tour-title" },
-      h("h1", { id: "tour-title" }, "How a Transformer translates your sentence"),
+      h("h1", { id: "tour-title" }, t("tour.howATransformerTranslatesYour")),
       sentence.element,
       h("div", { class: "pages" }, contents.element, article),
     ),
@@ -96,7 +97,7 @@ function tableOfContents() {
   const links = CHAPTERS.map(({ name, title }, index) => h("a", { href: `#/tour/${name}` }, `${index + 1}. ${title}`));
   fill(list, ...links.map((link) => h("li", {}, link)));
   return {
-    element: h("nav", { class: "contents", "aria-label": "Chapters" }, list),
+    element: h("nav", { class: "contents", "aria-label": t("tour.chapters") }, list),
     /** @param {Chapter} chapter */
     mark(chapter) {
       for (const link of links) {
@@ -125,7 +126,7 @@ function chapterParts(chapter, lesson, focus) {
     chapter.live(lesson, focus),
     h(
       "nav",
-      { class: "turn", "aria-label": "Previous and next chapter" },
+      { class: "turn", "aria-label": t("tour.previousAndNextChapter") },
       before && h("a", { href: `#/tour/${before.name}`, rel: "prev" }, `← ${before.title}`),
       after && h("a", { href: `#/tour/${after.name}`, rel: "next" }, `${after.title} →`),
     ),
@@ -150,11 +151,11 @@ function sentenceForm(page, askAgain) {
         const sentence = input.value.trim();
         if (sentence && sentence !== page.store.get().sentence) page.store.set({ sentence });
         else askAgain();
-        page.announce("The tour now shows this sentence.");
+        page.announce(t("tour.theTourNowShowsThis"));
       },
     },
-    h("label", { class: "choice" }, "Your sentence", input),
-    h("button", { class: "primary" }, "Show"),
+    h("label", { class: "choice" }, t("tour.subwords.yourSentence"), input),
+    h("button", { class: "primary" }, t("tour.show")),
     pair,
   );
   return {
@@ -164,9 +165,9 @@ function sentenceForm(page, askAgain) {
       if (!lesson) return;
       input.value = lesson.sentence;
       const { source, target } = lesson.fields;
-      const from = source === "auto" ? "the detected language" : languageName(String(source));
-      fill(pair, `${lesson.model.name}, from ${from} to ${languageName(String(target))}. The languages are those of `);
-      pair.append(h("a", { href: "#/translate" }, "Translate"), ".");
+      const from = source === "auto" ? t("tour.theDetectedLanguage") : languageName(String(source));
+      fill(pair, t("tour.languages", { name: lesson.model.name, from, target: languageName(String(target)) }));
+      pair.append(h("a", { href: "#/translate" }, t("main.translate")), ".");
     },
   };
 }

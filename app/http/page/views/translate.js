@@ -15,7 +15,9 @@ import { announcementOf, LinkedTexts } from "./linked-texts.js";
 import { LiveTranslation } from "./live-translation.js";
 import { Options } from "./options.js";
 import { OutputPane } from "./output-pane.js";
+import { SourceCheck, SURE } from "./source-check.js";
 import { SourcePane } from "./source-pane.js";
+import { t } from "../texts.js";
 
 /** @import { Choices, Page, Translation, View } from "../types.js" */
 /** @import { Fields, Listener } from "./live-translation.js" */
@@ -49,6 +51,7 @@ class TranslateView {
   #documents;
   /** @type {Translation | null} The translation of the text, once it is complete. */
   #translation = null;
+  #sourceCheck = new SourceCheck();
   /** The shown text: the translation, or its first sentences. */
   #shownText = "";
 
@@ -64,7 +67,12 @@ class TranslateView {
     this.#languageBar = new LanguageBar(page, () => this.#swap());
     this.#glossary = new GlossaryChoice(page, () => this.#changed());
     this.#options = new Options(page, this.#glossary);
-    this.#documents = new Documents(() => this.#translationOptions(), announce);
+    this.#documents = new Documents({
+      fields: (target) => this.#translationOptions(target),
+      targetIsChosen: () => this.#languageBar.targetIsChosen,
+      languages: page.languages,
+      announce,
+    });
     this.#sourcePane = new SourcePane(page, {
       translateNow: () => this.#live.start(),
       translateAsFile: (text) => this.#documents.add([new File([text], "text.txt")]),
@@ -93,7 +101,8 @@ class TranslateView {
       this.#changed();
     });
     this.#update();
-    // A shared link: the user is not typing.
+    this.#documents.restore();
+    // A shared link or a reload: the user is not typing.
     if (store.get().text) this.#live.start();
   }
 
@@ -111,7 +120,7 @@ class TranslateView {
     const element = h(
       "section",
       { class: "translate", "aria-labelledby": "translate-title" },
-      h("h1", { id: "translate-title", class: "unseen" }, "Translate"),
+      h("h1", { id: "translate-title", class: "unseen" }, t("main.translate")),
       h(
         "div",
         { class: "card translator" },
@@ -137,6 +146,7 @@ class TranslateView {
     this.#sourcePane.update(choices);
     this.#options.update(choices);
     this.#outputPane.language = choices.target;
+    this.#documents.update();
   }
 
   /** The shown text is no longer the translation of the text. */
@@ -147,7 +157,12 @@ class TranslateView {
     this.#outputPane.isStale = true;
     this.#linkedTexts.outdate();
     this.#live.change();
-    if (this.#page.store.get().text.trim()) return;
+    if (!this.#page.store.get().text.trim()) this.#showNothing();
+  }
+
+  /** Nothing of an earlier translation stays. */
+  #showNothing() {
+    this.#translation = null;
     this.#shownText = "";
     this.#linkedTexts.clear();
     this.#outputPane.hasTranslation = false;
@@ -171,14 +186,18 @@ class TranslateView {
         this.#showText(translation.text);
         this.#setTranslation(translation);
         this.#sourcePane.showDetected(translation.detected);
-        this.#page.announce(announcementOf(translation.text, "Translated."));
-        if (isInTarget(translation)) this.#proposeTarget(translation.target);
+        this.#page.announce(announcementOf(translation.text, t("translate.translated")));
+        if (isInTarget(translation)) this.#proposeTarget(translation);
+        else void this.#checkSource();
       },
       detailed: (translation) => {
         this.#setTranslation(translation);
         this.#linkedTexts.show(translation, this.#page.store.get().text, this.#live.sentences);
       },
-      failed: (problem) => this.#outputPane.showProblem(problem),
+      failed: (problem) => {
+        this.#showNothing();
+        this.#outputPane.showProblem(problem);
+      },
       stopped: () => {
         this.#outputPane.isBusy = false;
       },
@@ -212,23 +231,50 @@ class TranslateView {
     return true;
   }
 
-  /** @param {string} language The target language, which the text is in. */
-  #proposeTarget(language) {
+  /** @param {Translation} translation Of a text that is in the target language. */
+  #proposeTarget({ target: language, detected }) {
+    const isSure = (detected?.confidence ?? 1) >= SURE;
     const { store, languages } = this.#page;
     const target = languages.targets(language)[0];
     if (!target) return;
     this.#outputPane.showNotice(
-      `The text is already in ${languageName(language)}.`,
-      `Translate it into ${languageName(target)}`,
+      t(isSure ? "translate.alreadyIn" : "translate.mayBeIn", { language: languageName(language) }),
+      t("translate.translateInto", { target: languageName(target) }),
       () => store.set({ target }),
     );
   }
 
-  /** The options for texts and files, as fields of a request. */
-  #translationOptions() {
-    const choices = this.#page.store.get();
-    const { source, target } = choices;
-    return { source, target, ...optionFields(choices, this.#page.languages), ...this.#glossary.fields() };
+  /** Offers the language that the text looks like, if another was stated. */
+  async #checkSource() {
+    const { store, languages } = this.#page;
+    const { source, target, text } = store.get();
+    const language = await this.#sourceCheck.otherThan(text, source);
+    const now = store.get();
+    if (!language || now.text !== text || now.source !== source || now.target !== target) return;
+    const targets = languages.targets(language);
+    const turned = [target, source].find((code) => targets.includes(code)) ?? targets[0];
+    if (!languages.sources.includes(language) || !turned) return;
+    const name = languageName(language);
+    this.#outputPane.showNotice(
+      t("translate.looksLike", { language: name }),
+      t("translate.switchTo", { language: name }),
+      () => store.set({ source: language, target: turned }),
+    );
+  }
+
+  /**
+   * The options for texts and files, as fields of a request.
+   *
+   * @param {string} [target] Another language than the chosen one.
+   */
+  #translationOptions(target = this.#page.store.get().target) {
+    const choices = { ...this.#page.store.get(), target };
+    return {
+      source: choices.source,
+      target,
+      ...optionFields(choices, this.#page.languages),
+      ...this.#glossary.fields(),
+    };
   }
 
   /** The model that translates. */

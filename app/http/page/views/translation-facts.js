@@ -5,6 +5,7 @@ import { h } from "../element.js";
 import { languageName } from "../languages.js";
 import { percent } from "../numbers.js";
 import { LEVELS } from "./levels.js";
+import { t } from "../texts.js";
 
 /** @import { Span, Translation } from "../types.js" */
 /** @import { Child } from "../element.js" */
@@ -17,23 +18,29 @@ const MAX_NAMED = 12;
  *
  * @param {Translation} translation
  * @param {string} sourceText
- * @param {boolean} isPart Whether the score belongs to the sentence that was changed last.
+ * @param {{ isPart: boolean, numSentences: number }} shown `isPart`: whether the score belongs to the sentence that was changed last.
  * @returns {HTMLElement[]}
  */
-export function factsOf({ confidence, integrity, via, model }, sourceText, isPart) {
+export function factsOf({ confidence, integrity, via, model }, sourceText, { isPart, numSentences }) {
   const source = new Characters(sourceText);
-  const quote = (/** @type {Span} */ span) => `“${source.slice(...span)}”`;
+  const quote = (/** @type {Span} */ span) => t("shared.quote", { text: source.slice(...span) });
   /** @type {HTMLElement[]} */
   const facts = [];
-  if (via) facts.push(fact(`Via ${languageName(via.language)}:`, `translated by ${via.model}, then by ${model}.`));
+  if (via)
+    facts.push(
+      fact(
+        t("translation-facts.via", { language: languageName(via.language) }),
+        t("translation-facts.twoModels", { first: via.model, second: model }),
+      ),
+    );
   if (confidence) {
-    facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null));
+    facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null, numSentences > 1));
     if (confidence.uncovered?.length) {
       facts.push(
         fact(
-          "Possibly left out:",
+          t("translation-facts.possiblyLeftOut"),
           listed(confidence.uncovered.map(quote)),
-          ". The translation hardly predicts this part.",
+          t("translation-facts.hardlyPredicted"),
         ),
       );
     }
@@ -41,10 +48,8 @@ export function factsOf({ confidence, integrity, via, model }, sourceText, isPar
   if (integrity) {
     const { spans, status } = integrity;
     const outcome =
-      status === "intact"
-        ? " unchanged, placed by the model."
-        : " unchanged; spans that the model lost were restored by alignment.";
-    facts.push(fact("Protected:", listed(spans.map((span) => quote(span.source))), outcome));
+      status === "intact" ? t("translation-facts.unchangedPlacedByTheModel") : t("translation-facts.restored");
+    facts.push(fact(t("translation-facts.protected"), listed(spans.map((span) => quote(span.source))), outcome));
   }
   return facts;
 }
@@ -58,23 +63,44 @@ function score(share, isPart) {
   bar.style.setProperty("--share", String(share));
   return h(
     "p",
-    { class: "confidence", title: "Estimated probability that the translation is adequate" },
-    isPart ? "Confidence in the changed sentence: " : "Confidence in the translation: ",
+    { class: "confidence", title: t("translation-facts.estimate") },
+    isPart ? t("translation-facts.confidenceOfSentence") : t("translation-facts.confidence"),
     h("strong", {}, percent(share)),
     bar,
+    h("span", { class: "muted" }, t("translation-facts.ownEstimate")),
   );
 }
 
-/** @param {boolean} isCoverageKnown */
-function legend(isCoverageKnown) {
+/**
+ * @param {boolean} isCoverageKnown
+ * @param {boolean} hasSentences Whether sentences are marked.
+ */
+function legend(isCoverageKnown, hasSentences) {
   return h(
     "ul",
-    { class: "legend", "aria-label": "Legend" },
+    { class: "legend", "aria-label": t("translation-facts.legend") },
     ...LEVELS.toReversed().map(({ below, name, label }) =>
-      h("li", {}, h("span", { class: `sample ${name}` }, label), ` under ${percent(below)}`),
+      h(
+        "li",
+        {},
+        h("span", { class: `sample ${name}` }, label),
+        t("translation-facts.under", { bound: percent(below) }),
+      ),
     ),
-    isCoverageKnown && h("li", {}, h("span", { class: "sample uncovered" }, "source word"), " possibly left out"),
-    h("li", {}, h("span", { class: "sample lit" }, "counterpart"), ", darker for stronger links"),
+    hasSentences && h("li", {}, t("translation-facts.sentences")),
+    isCoverageKnown &&
+      h(
+        "li",
+        {},
+        h("span", { class: "sample uncovered" }, t("translation-facts.sourceWord")),
+        t("translation-facts.possiblyLeftOut2"),
+      ),
+    h(
+      "li",
+      {},
+      h("span", { class: "sample lit" }, t("translation-facts.counterpart")),
+      t("translation-facts.darkerForStrongerLinks"),
+    ),
   );
 }
 
@@ -89,5 +115,5 @@ function fact(title, ...children) {
 /** @param {string[]} names */
 function listed(names) {
   const more = names.length - MAX_NAMED;
-  return names.slice(0, MAX_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  return names.slice(0, MAX_NAMED).join(", ") + (more > 0 ? t("translation-facts.andMore", { more }) : "");
 }

@@ -4,6 +4,7 @@
 
 import { fill, h } from "../element.js";
 import { exact, rowOf } from "./attention-weights.js";
+import { t } from "../texts.js";
 
 /** @import { HeadMap } from "./attention-weights.js" */
 
@@ -22,7 +23,7 @@ export class WeightTable {
   #body = h("tbody");
   #frame = h(
     "div",
-    { class: "weight-table", tabindex: 0, role: "region", "aria-label": "Weights as a table" },
+    { class: "weight-table", tabindex: 0, role: "region", "aria-label": t("weight-table.weightsAsATable") },
     h("table", {}, this.#caption, this.#head, this.#body),
   );
   #observer = new IntersectionObserver((entries) => this.#scrolled(entries), {
@@ -31,7 +32,7 @@ export class WeightTable {
   });
 
   constructor() {
-    const summary = h("summary", {}, "Weights as a table");
+    const summary = h("summary", {}, t("weight-table.weightsAsATable"));
     this.element = h("details", { ontoggle: () => this.#update() }, summary, this.#frame);
   }
 
@@ -52,7 +53,7 @@ export class WeightTable {
   #update() {
     if (!this.#map || !this.element.open) return;
     if (!this.#body.rows.length) this.#build(this.#map);
-    fill(this.#caption, `${this.#name}: a row for each token that attends`);
+    fill(this.#caption, t("weight-table.caption", { name: this.#name }));
     for (const row of this.#body.rows) this.#fillRow(row);
   }
 
@@ -60,7 +61,7 @@ export class WeightTable {
   #build(map) {
     this.#observer.disconnect();
     this.#visible.clear();
-    const tokens = [...map.columns, "Sum"].map((token) => h("th", { scope: "col" }, token));
+    const tokens = [...map.columns, t("weight-table.sum")].map((token) => h("th", { scope: "col" }, token));
     fill(this.#head, h("tr", {}, h("td"), ...tokens));
     fill(this.#body, ...map.rows.map((token) => h("tr", {}, h("th", { scope: "row" }, token))));
     for (const row of this.#body.rows) this.#observer.observe(row);

@@ -5,6 +5,7 @@ import { fill, h } from "../element.js";
 import { languageTag } from "../languages.js";
 import { percent } from "../numbers.js";
 import { placeBy } from "./floating.js";
+import { language, t } from "../texts.js";
 
 /** @import { Choice } from "./candidates.js" */
 
@@ -30,7 +31,7 @@ export class WordChoices {
     "div",
     {
       class: "word-choices card",
-      lang: "en",
+      lang: language,
       dir: "ltr",
       popover: "auto",
       role: "dialog",
@@ -41,7 +42,11 @@ export class WordChoices {
       "div",
       { class: "row" },
       this.#title,
-      h("button", { type: "button", class: "quiet close", "aria-label": "Close", onclick: () => this.close() }, "✕"),
+      h(
+        "button",
+        { type: "button", class: "quiet close", "aria-label": t("word-choices.close"), onclick: () => this.close() },
+        "✕",
+      ),
     ),
     this.#about,
     this.#content,
@@ -75,7 +80,7 @@ export class WordChoices {
     this.#anchor = anchor;
     fill(this.#title, question.title);
     fill(this.#about, question.about);
-    fill(this.#content, h("p", {}, "Loading alternatives …"));
+    fill(this.#content, h("p", {}, t("word-choices.loadingAlternatives")));
     this.element.showPopover();
     const { signal } = (this.#abort = new AbortController());
     this.#place();
@@ -97,8 +102,7 @@ export class WordChoices {
    * @param {AbortSignal} signal
    */
   #list(choices, question, signal) {
-    // “ein” is not the choice where the translation has “einen”, and both are choices.
-    const [current] = choices.filter(question.isCurrent).sort((a, b) => b.text.length - a.text.length);
+    const current = choices.find(question.isCurrent);
     const items = choices.slice(0, MAX_CHOICES).map((choice) => {
       const choose = () => this.#choose(choice, question, choice === current, signal);
       return h("li", {}, choiceElement(choice, question, choice === current, choose));
@@ -107,11 +111,7 @@ export class WordChoices {
     fill(
       this.#content,
       h("ol", {}, ...items),
-      h(
-        "p",
-        { class: "muted" },
-        `All other tokens: ${percent(rest)}. Choose one to translate the rest of the sentence again.`,
-      ),
+      h("p", { class: "muted" }, t("word-choices.rest", { rest: percent(rest) })),
     );
     this.#place();
     if (this.element.contains(document.activeElement)) this.#buttons()[0]?.focus({ preventScroll: true });
@@ -179,10 +179,10 @@ export class WordChoices {
  * @param {boolean} isCurrent
  * @param {() => void} choose
  */
-function choiceElement({ text, probability, continuation, isEnd }, { before, language }, isCurrent, choose) {
+function choiceElement({ text, probability, continuation, isEnd }, { before, language: spoken }, isCurrent, choose) {
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("--share", String(probability));
-  // A token without a leading space continues the word before it.
+  // Without a leading space it continues what is before it.
   const start = /^\s/u.test(text) ? "" : /\S*$/u.exec(before)?.[0];
   const words = [h("span", { class: "muted" }, start), h("strong", {}, text.trim()), continuation];
   return h(
@@ -190,10 +190,10 @@ function choiceElement({ text, probability, continuation, isEnd }, { before, lan
     // The end of a sentence cannot be chosen: a translation continues after its prefix until the model ends it.
     { type: "button", class: "choice", "aria-current": isCurrent && "true", disabled: isEnd, onclick: choose },
     isEnd
-      ? h("em", { class: "choice-text" }, "end of the sentence")
-      : h("span", { class: "choice-text", lang: languageTag(language), dir: "auto" }, ...words),
-    isCurrent && h("span", { class: "badge" }, "current"),
-    !isEnd && !continuation && h("span", { class: "badge" }, "dropped"),
+      ? h("em", { class: "choice-text" }, t("word-choices.endOfTheSentence"))
+      : h("span", { class: "choice-text", lang: languageTag(spoken), dir: "auto" }, ...words),
+    isCurrent && h("span", { class: "badge" }, t("word-choices.current")),
+    !isEnd && !continuation && h("span", { class: "badge" }, t("beam-tree.dropped")),
     h("span", { class: "share" }, percent(probability)),
     bar,
   );

@@ -8,6 +8,7 @@ import { Trace } from "./trace.js";
 
 /** @import { Candidate, Model, Translation } from "../../types.js" */
 import { decimal, percent } from "../../numbers.js";
+import { t } from "../../texts.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Lesson, SearchOptions } from "./lesson.js" */
 
@@ -17,21 +18,11 @@ const LENGTH_PENALTIES = [0, 0.5, 1, 1.5, 2];
 /** @type {Chapter} */
 export const beam = {
   name: "beam",
-  title: "Beam search",
+  title: t("attention-form.beamSearch"),
   text: ({ decoding }) => [
-    paragraph(
-      "The model gives the probability of the next token only. The probability of a sentence is the product over its" +
-        " tokens, so its logarithm is a sum. Greedy search takes the most probable token at every step. But the best first" +
-        " word need not begin the best sentence: its continuations may be improbable.",
-    ),
-    paragraph(
-      "Beam search keeps the K best hypotheses. At each step every hypothesis is continued with every token; the best" +
-        " candidates are kept, the others are dropped. A hypothesis that writes the end marker is finished.",
-    ),
-    paragraph(
-      "Every token makes the sum smaller, so plain sums favour short sentences. The length penalty a corrects this: with 0" +
-        " sums are compared, with 1 the means of the log-probabilities.",
-    ),
+    paragraph(t("tour.beam.greedy")),
+    paragraph(t("tour.beam.hypotheses")),
+    paragraph(t("tour.beam.penalty")),
     formula(
       decoding.scoring === "wu"
         ? "score = (log P(token 1) + … + log P(token L)) / ((5 + L) / 6)^a"
@@ -54,7 +45,7 @@ export const beam = {
         "div",
         { class: "row choices" },
         choice(
-          "Beam size K",
+          t("tour.beam.beamSizeK"),
           withLabels([...new Set([...sizes, options.beamSize])]),
           String(options.beamSize),
           (size) => {
@@ -62,7 +53,7 @@ export const beam = {
             searched.redraw();
           },
         ),
-        choice("Length penalty a", withLabels(penalties), String(options.lengthPenalty), (penalty) => {
+        choice(t("tour.beam.lengthPenaltyA"), withLabels(penalties), String(options.lengthPenalty), (penalty) => {
           options.lengthPenalty = Number(penalty);
           searched.redraw();
         }),
@@ -92,12 +83,12 @@ async function searchOf(lesson, options) {
   const ranked = trace.ranked(lesson.model, options.lengthPenalty, new Trace(usual.search).numGiven(target));
   const answer = ranked.length ? trace.path(ranked[0].candidate) : [];
   return [
-    heading("Step by step"),
+    heading(t("tour.beam.stepByStep")),
     steps(trace, answer),
-    heading("The finished hypotheses"),
+    heading(t("tour.beam.theFinishedHypotheses")),
     finishedOnes(trace, ranked.slice(0, options.beamSize), options, lesson.model),
-    ...(hasTwins(trace) ? [note("Hypotheses with the same text differ in their subwords.")] : []),
-    h("p", {}, "The answer: ", h("strong", { class: "answer", dir: "auto" }, translation.text)),
+    ...(hasTwins(trace) ? [note(t("tour.beam.twins"))] : []),
+    h("p", {}, t("tour.beam.theAnswer"), h("strong", { class: "answer", dir: "auto" }, translation.text)),
     paragraph(comparison(trace, answer, translation, greedy)),
   ];
 }
@@ -121,12 +112,12 @@ function steps(trace, answer) {
     min: 0,
     max: last,
     value: 0,
-    "aria-label": "Step",
+    "aria-label": t("beam-tree.step"),
     oninput: () => show(0),
   });
   const label = h("output", {});
-  const back = h("button", { type: "button", onclick: () => show(-1) }, "Step back");
-  const on = h("button", { type: "button", onclick: () => show(1) }, "Next step");
+  const back = h("button", { type: "button", onclick: () => show(-1) }, t("stepper.stepBack"));
+  const on = h("button", { type: "button", onclick: () => show(1) }, t("tour.beam.nextStep"));
   const candidates = h("div");
 
   /** @param {number} by */
@@ -136,7 +127,7 @@ function steps(trace, answer) {
     // Its focus would be lost if it were disabled.
     back.setAttribute("aria-disabled", String(step === 0));
     on.setAttribute("aria-disabled", String(step === last));
-    fill(label, `Step ${step + 1} of ${last + 1}`);
+    fill(label, t("stepper.stepOf", { step: step + 1, count: last + 1 }));
     fill(candidates, candidatesOf(trace, step, answer));
   }
 
@@ -151,18 +142,25 @@ function steps(trace, answer) {
  */
 function candidatesOf(trace, step, answer) {
   return table(
-    `Candidates of step ${step + 1}, best first`,
-    ["Rank", "so far", "token", "P(token)", "sum of log P", ""],
+    t("tour.beam.candidates", { step: step + 1 }),
+    [
+      t("tour.beam.rank"),
+      t("tour.beam.soFar"),
+      t("tour.beam.token"),
+      t("tour.beam.pToken"),
+      t("tour.beam.sumOfLogP"),
+      "",
+    ],
     (trace.steps[step] ?? []).map((candidate, rank) => {
       const parent = trace.byId.get(candidate.parent);
       const probability = trace.probability(candidate);
       return [
         rank + 1,
-        h("span", { class: "words", dir: "auto" }, parent ? trace.text(parent) : "(the beginning)"),
+        h("span", { class: "words", dir: "auto" }, parent ? trace.text(parent) : t("tour.beam.theBeginning")),
         token(candidate.token),
         bar(probability, percent(probability, { exact: true })),
         decimal(candidate.log_prob),
-        `${fate(candidate)}${answer.includes(candidate) ? "; leads to the answer" : ""}`,
+        `${fate(candidate)}${answer.includes(candidate) ? t("tour.beam.leadsToTheAnswer") : ""}`,
       ];
     }),
   );
@@ -170,8 +168,8 @@ function candidatesOf(trace, step, answer) {
 
 /** @param {Candidate} candidate */
 function fate({ kept, finished }) {
-  if (finished) return kept ? "finished" : "finished, but no longer among the best";
-  return kept ? "kept" : "dropped";
+  if (finished) return kept ? t("beam-search.finished") : t("tour.beam.finishedNotBest");
+  return kept ? t("beam-tree.kept") : t("beam-tree.dropped");
 }
 
 /**
@@ -182,8 +180,8 @@ function fate({ kept, finished }) {
  */
 function finishedOnes(trace, ranked, { beamSize, lengthPenalty: a }, model) {
   return table(
-    `Finished hypotheses, best first; no more than ${beamSize} are kept`,
-    ["Sentence", "sum of log P", "L", "score"],
+    t("tour.beam.finished", { beamSize }),
+    [t("tour.beam.sentence"), t("tour.beam.sumOfLogP"), "L", t("tour.beam.score")],
     ranked.map(({ candidate, length, score }) => [
       h("span", { class: "words", dir: "auto" }, trace.text(candidate)),
       decimal(candidate.log_prob),
@@ -206,12 +204,10 @@ function comparison(trace, answer, translation, greedy) {
     const rank = trace.steps.find((step) => step.includes(candidate))?.indexOf(candidate) ?? 0;
     return Math.max(lowest, rank);
   }, 0);
-  const way = worst
-    ? `The answer was ranked as low as ${worst + 1}: a search that keeps only the best hypothesis would have lost it.`
-    : "The answer was the best candidate at every step.";
+  const way = worst ? t("tour.beam.answerRank", { rank: worst + 1 }) : t("tour.beam.answerBest");
   const other =
     greedy.text === translation.text
-      ? "Greedy search finds the same sentence."
-      : `Greedy search writes “${greedy.text}” instead.`;
+      ? t("tour.beam.sameAsGreedy")
+      : t("tour.beam.otherThanGreedy", { text: greedy.text });
   return `${way} ${other}`;
 }

@@ -3,6 +3,7 @@
 import { h } from "../../element.js";
 import { choice, numbered } from "./controls.js";
 import { KINDS } from "./lesson.js";
+import { t } from "../../texts.js";
 
 /** @import { Focus } from "./chapter.js" */
 /** @import { Kind } from "../../types.js" */
@@ -25,19 +26,19 @@ export function headChoice(lesson, focus, { kinds = lesson.kinds, heads = true }
   const row = h(
     "div",
     { class: "row choices" },
-    choice("Attention", names, kind, (chosen) => {
+    choice(t("main.attention"), names, kind, (chosen) => {
       focus.head = { ...focus.head, kind: /** @type {Kind} */ (chosen) };
       const renewed = headChoice(lesson, focus, { kinds, heads }, changed);
       row.replaceWith(renewed);
       renewed.querySelector("select")?.focus();
       changed();
     }),
-    numbered("Layer", size.layers, layer, (chosen) => {
+    numbered(t("head-grid.layer"), size.layers, layer, (chosen) => {
       focus.head = { ...focus.head, layer: chosen };
       changed();
     }),
     heads &&
-      numbered("Head", size.heads, head, (chosen) => {
+      numbered(t("tour.choosing.head"), size.heads, head, (chosen) => {
         focus.head = { ...focus.head, head: chosen };
         changed();
       }),

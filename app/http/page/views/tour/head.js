@@ -8,6 +8,7 @@ import { heatMap } from "./heatmap.js";
 import { bar, formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
 import { dot, sum } from "./vectors.js";
+import { t } from "../../texts.js";
 
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
@@ -20,18 +21,10 @@ const NUM_VALUE_COLUMNS = 2;
 /** @type {Chapter} */
 export const head = {
   name: "head",
-  title: "One head, step by step",
+  title: t("tour.head.oneHeadStepByStep"),
   text: () => [
-    paragraph(
-      "Attention lets a position use information from other positions. Each head projects the vectors to queries, keys" +
-        " and values of width D, which is C divided by the number of heads. The query of a token is compared with" +
-        " the key of every token: the dot product q · k measures how well they match.",
-    ),
-    paragraph(
-      "Dot products grow with the width, so they are divided by √D. A mask sets the scores of hidden positions to −∞." +
-        " The softmax turns the scores into weights between 0 and 1 whose sum is 1. The head's output is the sum of the" +
-        " values, each times its weight.",
-    ),
+    paragraph(t("tour.head.projections")),
+    paragraph(t("tour.head.softmax")),
     formula("Attention(Q, K, V) = softmax(Q Kᵀ / √D + mask) V"),
     inTheCode("model/network/attention.py"),
   ],
@@ -57,12 +50,12 @@ function oneHead(steps) {
   return h(
     "div",
     {},
-    picker("Query: the token that attends", steps.queries, query, (chosen) => {
+    picker(t("tour.head.queryTheTokenThatAttends"), steps.queries, query, (chosen) => {
       query = chosen;
       draw();
     }),
-    heading("1. Query times key"),
-    picker("Key: a token that it is compared with", steps.keys, key, (chosen) => {
+    heading(t("tour.head.queryTimesKey")),
+    picker(t("tour.head.keyATokenThatIt"), steps.keys, key, (chosen) => {
       key = chosen;
       draw();
     }),
@@ -70,16 +63,13 @@ function oneHead(steps) {
     h(
       "details",
       {},
-      h("summary", {}, "All queries, keys and values"),
-      heatMap("Queries", steps.matrix("query"), steps.queries),
-      heatMap("Keys", steps.matrix("key"), steps.keys),
-      heatMap("Values", steps.matrix("value"), steps.keys),
+      h("summary", {}, t("tour.head.allQueriesKeysAndValues")),
+      heatMap(t("tour.head.queries"), steps.matrix("query"), steps.queries),
+      heatMap(t("tour.head.keys"), steps.matrix("key"), steps.keys),
+      heatMap(t("tour.head.values"), steps.matrix("value"), steps.keys),
     ),
     rest,
-    note(
-      "All numbers come from the running model. They are rounded for display, so the last digit of a sum may differ by" +
-        " one or two.",
-    ),
+    note(t("tour.head.rounded")),
   );
 }
 
@@ -96,8 +86,13 @@ function dotProduct(steps, query, key) {
   const others = products.slice(columns.length);
   return [
     table(
-      `q of ${steps.queries[query]} times k of ${steps.keys[key]}`,
-      ["Column", ...columns.map(String), `the other ${others.length}`, "sum"],
+      t("tour.head.product", { query: steps.queries[query], key: steps.keys[key] }),
+      [
+        t("tour.head.column"),
+        ...columns.map(String),
+        t("tour.head.others", { count: others.length }),
+        t("tour.head.sum"),
+      ],
       [
         ["q", ...columns.map((column) => decimal(q[column])), "…", ""],
         ["k", ...columns.map((column) => decimal(k[column])), "…", ""],
@@ -120,18 +115,16 @@ function softmax(steps, query) {
     token(name),
     decimal(dot(q, steps.matrix("key").row(key))),
     decimal(scores[key]),
-    masked[key] === -Infinity ? "hidden: −∞" : decimal(masked[key]),
+    masked[key] === -Infinity ? t("tour.head.hidden") : decimal(masked[key]),
     bar(weights[key], decimal(weights[key])),
   ]);
   return [
-    heading("2. Divide by √D, mask, softmax"),
-    formula(
-      `D = ${q.length}, √D = ${decimal(Math.sqrt(q.length))}; weight = exp(score) / sum of exp(score) over all keys`,
-    ),
+    heading(t("tour.head.divideByDMaskSoftmax")),
+    formula(t("tour.head.weightFormula", { width: q.length, root: decimal(Math.sqrt(q.length)) })),
     table(
-      `Weights of ${steps.queries[query]}`,
-      ["Key", "q · k", "q · k / √D", "after the mask", "weight"],
-      [...rows, ["sum", "", "", "", decimal(sum(weights))]],
+      t("tour.head.weightsOf", { query: steps.queries[query] }),
+      [t("tour.head.key"), "q · k", "q · k / √D", t("tour.head.afterTheMask"), t("tour.head.weight")],
+      [...rows, [t("tour.head.sum"), "", "", "", decimal(sum(weights))]],
     ),
   ];
 }
@@ -151,10 +144,10 @@ function values(steps, query) {
   /** @param {number[]} keys @param {number} column */
   const part = (keys, column) => decimal(sum(keys.map((key) => weights[key] * value.at(key, column))));
   return [
-    heading("3. Add up the values"),
+    heading(t("tour.head.addUpTheValues")),
     table(
-      `Weight × value, column by column, of the first ${columns.length} of ${mixed.length} columns`,
-      ["Token", "weight", ...columns.map((column) => `column ${column}`)],
+      t("tour.head.weightedValues", { count: columns.length, width: mixed.length }),
+      [t("beam-tree.token"), t("tour.head.weight"), ...columns.map((column) => t("tour.head.column2", { column }))],
       [
         ...largest.map((key) => [
           token(steps.keys[key]),
@@ -166,13 +159,13 @@ function values(steps, query) {
         ...(others.length
           ? [
               [
-                `the other ${others.length}`,
+                t("tour.head.others", { count: others.length }),
                 decimal(sum(others.map((key) => weights[key]))),
                 ...columns.map((column) => part(others, column)),
               ],
             ]
           : []),
-        ["the head's answer", decimal(sum(weights)), ...columns.map((column) => decimal(mixed[column]))],
+        [t("tour.head.theHeadSAnswer"), decimal(sum(weights)), ...columns.map((column) => decimal(mixed[column]))],
       ],
     ),
   ];

@@ -8,6 +8,7 @@ import { gridMove, within } from "../../grid-keys.js";
 import { decimal } from "../../numbers.js";
 import { Palette } from "../../palette.js";
 import { Matrix } from "./vectors.js";
+import { t } from "../../texts.js";
 
 const LEGEND_STEPS = 64;
 /** With more rows the rows are thin and have no labels. */
@@ -70,7 +71,7 @@ export function heatMap(name, matrix, rows, { limit = matrix.limit, columns } = 
   let column = 0;
 
   function tell() {
-    const where = columns ? columns[column] : `column ${column}`;
+    const where = columns ? columns[column] : t("tour.head.column2", { column });
     fill(value, `${rows[row]}, ${where}: ${decimal(matrix.at(row, column))}`);
   }
 

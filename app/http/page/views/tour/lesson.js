@@ -4,6 +4,7 @@
 
 import { attention, translateOne } from "../../api.js";
 import { Matrix } from "./vectors.js";
+import { t } from "../../texts.js";
 
 /** @import { Arrays, NpyArray } from "../../npz.js" */
 /** @import { Kind, Model, SearchStep, Translation } from "../../types.js" */
@@ -23,9 +24,9 @@ import { Matrix } from "./vectors.js";
 
 /** The names of the kinds of attention. @type {Record<Kind, string>} */
 export const KINDS = {
-  encoder: "Encoder self-attention",
-  decoder: "Decoder self-attention",
-  cross: "Cross-attention",
+  encoder: t("tour.lesson.encoderSelfAttention"),
+  decoder: t("tour.lesson.decoderSelfAttention"),
+  cross: t("tour.lesson.crossAttention"),
 };
 
 /** A sentence, its languages, and the answers about them. */

@@ -5,6 +5,7 @@ import { decimal } from "../../numbers.js";
 import { numbered } from "./controls.js";
 import { formula, heading, inTheCode, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
+import { t } from "../../texts.js";
 
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
@@ -15,18 +16,11 @@ const MAX_TOKENS = 12;
 /** @type {Chapter} */
 export const masks = {
   name: "masks",
-  title: "Masks",
+  title: t("tour.masks.masks"),
   text: () => [
-    paragraph(
-      "The decoder writes from left to right, so no position may see a later one: it would see the answer that it has to" +
-        " predict. The causal mask sets the scores of later positions to −∞. The softmax turns them into weights of exactly" +
-        " 0. So all positions of a known translation can be computed at once, which is how the model is trained.",
-    ),
-    paragraph(
-      "Sentences of a batch are padded to the same length. The padding mask hides the padding from every position, so a" +
-        " sentence has the same translation in any batch.",
-    ),
-    formula("mask(t, s) = 0 where t may attend to s, −∞ elsewhere; causal: s ≤ t"),
+    paragraph(t("tour.masks.causal")),
+    paragraph(t("tour.masks.padding")),
+    formula(t("tour.masks.formula")),
     inTheCode("model/network/masks.py"),
   ],
   live: (lesson) => {
@@ -45,11 +39,11 @@ export const masks = {
       h(
         "div",
         { class: "row choices" },
-        numbered("Layer", layers, 0, (layer) => {
+        numbered(t("head-grid.layer"), layers, 0, (layer) => {
           head.layer = layer;
           scores.redraw();
         }),
-        numbered("Head", heads, 0, (number) => {
+        numbered(t("tour.choosing.head"), heads, 0, (number) => {
           head.head = number;
           scores.redraw();
         }),
@@ -72,10 +66,10 @@ function causal(steps) {
   ]);
   const cut = steps.queries.length > tokens.length;
   return [
-    heading("The causal mask on your sentence"),
-    note("The decoder reads the start marker and the translation so far."),
-    table("Scores after the mask; a row for each token that attends", ["", ...tokens], rows),
-    ...(cut ? [note(`The first ${tokens.length} of ${steps.queries.length} tokens are shown.`)] : []),
+    heading(t("tour.masks.theCausalMaskOnYour")),
+    note(t("tour.masks.decoderReads")),
+    table(t("tour.masks.scores"), ["", ...tokens], rows),
+    ...(cut ? [note(t("tour.masks.firstTokens", { shown: tokens.length, count: steps.queries.length }))] : []),
   ];
 }
 
@@ -84,18 +78,20 @@ function padding(source) {
   const tokens = source.slice(0, MAX_TOKENS);
   const short = Math.max(1, Math.floor(tokens.length / 2));
   return [
-    heading("The padding mask"),
+    heading(t("tour.masks.thePaddingMask")),
     table(
-      `A batch of your sentence and one of ${short} tokens`,
-      ["Position", ...tokens.map((_, position) => String(position))],
+      t("tour.masks.batch", { short }),
+      [t("tour.masks.position"), ...tokens.map((_, position) => String(position))],
       [
-        ["your sentence", ...tokens.map(token)],
-        ["may be attended to", ...tokens.map(() => "yes")],
+        [t("tour.masks.yourSentence"), ...tokens.map(token)],
+        [t("tour.masks.mayBeAttendedTo"), ...tokens.map(() => "yes")],
         [
-          "the other one",
-          ...tokens.map((_, position) => (position < short ? "token" : h("span", { class: "muted" }, "padding"))),
+          t("tour.masks.theOtherOne"),
+          ...tokens.map((_, position) =>
+            position < short ? "token" : h("span", { class: "muted" }, t("tour.masks.padding2")),
+          ),
         ],
-        ["may be attended to", ...tokens.map((_, position) => (position < short ? "yes" : "no"))],
+        [t("tour.masks.mayBeAttendedTo"), ...tokens.map((_, position) => (position < short ? "yes" : "no"))],
       ],
     ),
   ];

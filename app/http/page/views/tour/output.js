@@ -10,6 +10,7 @@ import { Matrix, sum } from "./vectors.js";
 
 /** @import { Model } from "../../types.js" */
 import { decimal, percent } from "../../numbers.js";
+import { t } from "../../texts.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Lesson, Steps } from "./lesson.js" */
 
@@ -25,21 +26,22 @@ const SUMS = { pre: "y = x + FFN(norm(x))", post: "y = norm(x + FFN(x))", "resid
 /** @type {Chapter} */
 export const output = {
   name: "output",
-  title: "Feed-forward and output",
+  title: t("tour.output.feedForwardAndOutput"),
   text: (model) => [
     paragraph(
-      "After attention, a feed-forward network changes each position by itself: a projection from the width" +
-        ` ${model.architecture.d_model} to ${model.architecture.decoder_d_ff ?? model.architecture.d_ff}, an activation` +
-        " function, and a projection back. Attention moves information between positions; the feed-forward network processes" +
-        " each position.",
+      t("tour.output.feedForward", {
+        width: Number(model.architecture.d_model),
+        inner: Number(model.architecture.decoder_d_ff ?? model.architecture.d_ff),
+      }),
     ),
     formula(`FFN(x) = ${activationOf(model)} W₂ + b₂;   ${SUMS[model.architecture.norm] ?? SUMS.pre}`),
     paragraph(
-      `The decoder's last vector is multiplied with a vector for each of the ${model.architecture.target_vocab_size} target` +
-        ` tokens${model.architecture.tie_output ? " (here the embeddings themselves: the weights are tied)" : ""}. These` +
-        " logits become probabilities by a softmax over the vocabulary.",
+      t("tour.output.logits", {
+        vocabulary: Number(model.architecture.target_vocab_size),
+        tied: model.architecture.tie_output ? t("tour.output.tied") : "",
+      }),
     ),
-    formula("P(next token) = softmax(x W_vocabulary + b)"),
+    formula(t("tour.output.softmax")),
     inTheCode("model/network/layers.py", "model/network/transformer.py"),
   ],
   live: (lesson) =>
@@ -62,8 +64,8 @@ async function feedForward(lesson) {
   return h(
     "div",
     {},
-    heading("The last feed-forward network"),
-    picker("Token that the decoder reads", steps.queries, first, choose),
+    heading(t("tour.output.theLastFeedForwardNetwork")),
+    picker(t("tour.output.tokenThatTheDecoderReads"), steps.queries, first, choose),
     picture,
   );
 }
@@ -75,7 +77,7 @@ async function feedForward(lesson) {
 function vectors(steps, row) {
   const rows = [steps.matrix("result").row(row), steps.matrix("feed_forward").row(row)];
   const matrix = Matrix.from(2, rows[0].length, (part, column) => rows[part][column]);
-  return heatMap(`Vectors of ${steps.queries[row]}`, matrix, ["x", "FFN"]);
+  return heatMap(t("tour.output.vectorsOf", { token: steps.queries[row] }), matrix, ["x", "FFN"]);
 }
 
 /** @param {Lesson} lesson */
@@ -84,7 +86,7 @@ async function nextToken(lesson) {
   const trace = new Trace(search);
   const { target } = await lesson.tokens();
   const [best] = trace.ranked(lesson.model, lesson.options.lengthPenalty, trace.numGiven(target));
-  if (!best) return note("The search has no candidates.");
+  if (!best) return note(t("tour.output.theSearchHasNoCandidates"));
   const path = trace.path(best.candidate);
   const bars = h("div");
 
@@ -102,15 +104,15 @@ async function nextToken(lesson) {
     fill(
       bars,
       table(
-        written ? `Candidates after “${written}”` : "Candidates for the first token",
-        ["Token", "log-probability", "probability"],
+        written ? t("tour.output.candidatesAfter", { written }) : t("tour.output.candidatesForTheFirstToken"),
+        [t("beam-tree.token"), t("tour.output.logProbability"), t("tour.output.probability")],
         [
           ...candidates.map((candidate, index) => [
-            h("span", {}, token(candidate.token), candidate === path[position] ? " in the answer" : ""),
+            h("span", {}, token(candidate.token), candidate === path[position] ? t("tour.output.inTheAnswer") : ""),
             decimal(Math.log(shares[index])),
             bar(shares[index], percent(shares[index], { exact: true })),
           ]),
-          [`the other ${others} tokens`, "", bar(rest, percent(rest, { exact: true }))],
+          [t("tour.output.otherTokens", { others }), "", bar(rest, percent(rest, { exact: true }))],
         ],
       ),
     );
@@ -120,14 +122,14 @@ async function nextToken(lesson) {
   return h(
     "div",
     {},
-    heading("The next token"),
+    heading(t("tour.output.theNextToken")),
     picker(
-      "Token of the answer",
+      t("tour.output.tokenOfTheAnswer"),
       path.map((candidate) => candidate.token),
       0,
       choose,
     ),
     bars,
-    note("These are the tokens that the search considered at this point."),
+    note(t("tour.output.considered")),
   );
 }

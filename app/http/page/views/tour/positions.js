@@ -9,6 +9,7 @@ import { dot, Matrix } from "./vectors.js";
 
 /** @import { Model } from "../../types.js" */
 import { decimal } from "../../numbers.js";
+import { t } from "../../texts.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
 
@@ -18,46 +19,38 @@ const NUM_COLUMNS = 6;
 /** The types of position vectors. @type {Record<string, { text: string, formulas: string[] }>} */
 const LAYOUTS = {
   interleaved: {
-    text:
-      "In this model an even column holds a sine and the odd column beside it the cosine of the same angle. The" +
-      " frequency falls from left to right: the first columns change with every position, the last ones hardly at all.",
+    text: t("tour.positions.interleaved"),
     formulas: ["position(p, 2i) = sin(p / 10000^(2i / C))", "position(p, 2i + 1) = cos(p / 10000^(2i / C))"],
   },
   halves: {
-    text:
-      "In this model the left half of the columns holds sines and the right half the cosines of the same angles. In" +
-      " each half the frequency falls from left to right.",
+    text: t("tour.positions.halves"),
     formulas: ["position(p, i) = sin(p / 10000^(2i / C))", "position(p, C/2 + i) = cos(p / 10000^(2i / C))"],
   },
   tensor2tensor: {
-    text:
-      "In this model the left half of the columns holds sines and the right half the cosines of the same angles. In" +
-      " each half the frequency falls from left to right.",
+    text: t("tour.positions.halves"),
     formulas: [
       "position(p, i) = sin(p / 10000^(i / (C/2 − 1)))",
       "position(p, C/2 + i) = cos(p / 10000^(i / (C/2 − 1)))",
     ],
   },
   learned: {
-    text: "In this model the position vectors are weights: they were learned in training, like the embeddings.",
-    formulas: ["position(p) = row p of a learned table"],
+    text: t("tour.positions.learned"),
+    formulas: [t("tour.positions.learnedFormula")],
   },
 };
 
 /** @type {Chapter} */
 export const positions = {
   name: "positions",
-  title: "Embedding and positional encoding",
+  title: t("tour.positions.embeddingAndPositionalEncoding"),
   text: ({ architecture }) => [
     paragraph(
-      `Every token id is a row of the embedding table: a vector of ${architecture.d_model} numbers (the width C, also` +
-        ` called d_model).${architecture.scale_embedding ? " It is multiplied by √C." : ""} The same token has the same` +
-        " embedding at every position, and attention ignores the order of tokens. Therefore the vector of the" +
-        " token's position is added.",
+      t("tour.positions.embedding", {
+        width: architecture.d_model,
+        scaled: architecture.scale_embedding ? t("tour.positions.scaled") : "",
+      }),
     ),
-    paragraph(
-      LAYOUTS[architecture.positions]?.text ?? `The type of the position vectors is ${architecture.positions}.`,
-    ),
+    paragraph(LAYOUTS[architecture.positions]?.text ?? t("tour.positions.kind", { positions: architecture.positions })),
     formula(`x = embedding(token)${architecture.scale_embedding ? " · √C" : ""} + position(p)`),
     ...(LAYOUTS[architecture.positions]?.formulas ?? []).map(formula),
     inTheCode("model/network/embeddings.py"),
@@ -71,23 +64,24 @@ export const positions = {
       const limit = Math.max(embedding.limit, total.limit);
       const tokens = steps.queries;
       return [
-        heading("A row for each token, a column for each of the vector's numbers"),
-        heatMap("Position vectors", position, tokens),
-        heatMap("Embeddings", embedding, tokens, { limit }),
-        heatMap("Embedding + position", total, tokens, { limit }),
-        ...(steps.has("embedded") ? [heatMap("The sum after its norm", steps.matrix("embedded"), tokens)] : []),
-        note("Point at a cell, or choose one with the arrow keys, to read its number."),
+        heading(t("tour.positions.reading")),
+        heatMap(t("tour.positions.positionVectors"), position, tokens),
+        heatMap(t("tour.positions.embeddings"), embedding, tokens, { limit }),
+        heatMap(t("tour.positions.embeddingPosition"), total, tokens, { limit }),
+        ...(steps.has("embedded")
+          ? [heatMap(t("tour.positions.theSumAfterItsNorm"), steps.matrix("embedded"), tokens)]
+          : []),
+        note(t("tour.positions.pointAtCell")),
         oneToken(steps, lesson.model),
-        heading("How similar are two positions?"),
-        heatMap("Cosine of the angle between position vectors", similarity(position), tokens, {
+        heading(t("tour.positions.howSimilarAreTwoPositions")),
+        heatMap(t("tour.positions.cosineOfTheAngleBetween"), similarity(position), tokens, {
           limit: 1,
           columns: tokens,
         }),
         note(
           lesson.model.architecture.positions === "learned"
-            ? "What the model has learned about neighbours is visible next to the diagonal."
-            : "Neighbours have similar vectors, and the similarity depends on the distance only. That lets attention" +
-                " learn “the previous token”.",
+            ? t("tour.positions.learnedNeighbours")
+            : t("tour.positions.neighbours"),
         ),
       ];
     }).element,
@@ -111,13 +105,18 @@ function oneToken(steps, model) {
     fill(
       numbers,
       table(
-        `The first numbers of ${steps.queries[row]} at position ${row}`,
-        ["Column", ...columns.map(String)],
+        t("tour.positions.firstNumbers", { token: steps.queries[row], row }),
+        [t("tour.head.column"), ...columns.map(String)],
         [
-          ["embedding", ...columns.map((column) => decimal(embedding.at(row, column)))],
-          ["position", ...columns.map((column) => decimal(position.at(row, column)))],
-          ...(expected.includes(null) ? [] : [["by the formula", ...expected.map((value) => decimal(Number(value)))]]),
-          ["sum", ...columns.map((column) => decimal(embedding.at(row, column) + position.at(row, column)))],
+          [t("tour.positions.embedding2"), ...columns.map((column) => decimal(embedding.at(row, column)))],
+          [t("tour.positions.position"), ...columns.map((column) => decimal(position.at(row, column)))],
+          ...(expected.includes(null)
+            ? []
+            : [[t("tour.positions.byTheFormula"), ...expected.map((value) => decimal(Number(value)))]]),
+          [
+            t("tour.head.sum"),
+            ...columns.map((column) => decimal(embedding.at(row, column) + position.at(row, column))),
+          ],
         ],
       ),
     );
@@ -125,7 +124,13 @@ function oneToken(steps, model) {
 
   const first = Math.min(1, steps.queries.length - 1);
   choose(first);
-  return h("div", {}, heading("One token's vector"), picker("Token", steps.queries, first, choose), numbers);
+  return h(
+    "div",
+    {},
+    heading(t("tour.positions.oneTokenSVector")),
+    picker(t("beam-tree.token"), steps.queries, first, choose),
+    numbers,
+  );
 }
 
 /**

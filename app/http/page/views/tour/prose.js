@@ -3,6 +3,7 @@
  */
 
 import { h } from "../../element.js";
+import { t } from "../../texts.js";
 
 /** @import { Child } from "../../element.js" */
 
@@ -38,7 +39,7 @@ export function inTheCode(...files) {
   return h(
     "p",
     { class: "muted pointer" },
-    "In the code: ",
+    t("tour.prose.inTheCode"),
     ...withCode(files.map((file) => `\`${file}\``).join(", ")),
   );
 }

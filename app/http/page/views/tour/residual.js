@@ -10,6 +10,7 @@ import { Matrix, moments } from "./vectors.js";
 
 /** @import { Model } from "../../types.js" */
 import { decimal } from "../../numbers.js";
+import { t } from "../../texts.js";
 /** @import { Chapter } from "./chapter.js" */
 /** @import { Steps } from "./lesson.js" */
 
@@ -23,21 +24,19 @@ const NUM_COLUMNS = 4;
 const NORMS = {
   pre: {
     formula: "y = x + f(norm(x))",
-    text:
-      "This model is pre-norm: the input of a sub-layer is normalised, and its output is added to the original vector." +
-      " The vectors that run through the layers are never normalised themselves; after the last layer there is one more norm.",
+    text: t("tour.residual.preNorm"),
     before: "input",
     after: "normed",
   },
   post: {
     formula: "y = norm(x + f(x))",
-    text: "This model is post-norm, as in the original paper: the sum of input and output is normalised.",
+    text: t("tour.residual.postNorm"),
     before: "residual",
     after: "result",
   },
   "residual-post": {
     formula: "y = x + norm(f(x))",
-    text: "This model is residual-post-norm: the output of a sub-layer is normalised before it is added.",
+    text: t("tour.residual.residualPostNorm"),
     before: "output",
     after: "normed_output",
   },
@@ -45,12 +44,12 @@ const NORMS = {
 
 /** The names of the steps. @type {Record<string, string>} */
 const NAMES = {
-  input: "input x",
+  input: t("tour.residual.inputX"),
   normed: "norm(x)",
-  output: "output f",
+  output: t("tour.residual.outputF"),
   normed_output: "norm(f)",
-  residual: "sum",
-  result: "result y",
+  residual: t("tour.head.sum"),
+  result: t("tour.residual.resultY"),
 };
 
 /** @param {Model} model */
@@ -61,17 +60,10 @@ function normOf({ architecture }) {
 /** @type {Chapter} */
 export const residual = {
   name: "residual",
-  title: "Residual connection and norm",
+  title: t("tour.residual.residualConnectionAndNorm"),
   text: (model) => [
-    paragraph(
-      "A sub-layer f does not replace a vector but adds to it: this is the residual connection. What a layer does not" +
-        " change passes through, and in training the gradient finds a direct way back through all layers.",
-    ),
-    paragraph(
-      "Layer normalisation subtracts a vector's mean from each number and divides by the standard deviation. Mean 0" +
-        " and variance 1 keep the numbers in a range that the next product can use. A learned gain and bias then scale and" +
-        " move them.",
-    ),
+    paragraph(t("tour.residual.connection")),
+    paragraph(t("tour.residual.norm")),
     paragraph(normOf(model).text),
     formula(normOf(model).formula),
     formula("norm(x) = gain · (x − mean) / √(variance + ε) + bias"),
@@ -96,16 +88,16 @@ function sublayer(steps, model) {
   function choose(row) {
     fill(
       numbers,
-      heading("Input + output"),
-      vectors("The three vectors", steps, ["input", added, "residual"], row),
+      heading(t("tour.residual.inputOutput")),
+      vectors(t("tour.residual.theThreeVectors"), steps, ["input", added, "residual"], row),
       firstNumbers(steps, ["input", added, "residual"], row),
-      heading("The norm"),
+      heading(t("tour.residual.theNorm")),
       norm(steps, model, row),
     );
   }
 
   choose(first);
-  return h("div", {}, picker("Token", steps.queries, first, choose), numbers);
+  return h("div", {}, picker(t("beam-tree.token"), steps.queries, first, choose), numbers);
 }
 
 /**
@@ -118,7 +110,7 @@ function vectors(name, steps, parts, row) {
   const rows = parts.map((part) => steps.matrix(part).row(row));
   const matrix = Matrix.from(rows.length, rows[0].length, (part, column) => rows[part][column]);
   return heatMap(
-    `${name} of ${steps.queries[row]}`,
+    t("tour.residual.of", { name, token: steps.queries[row] }),
     matrix,
     parts.map((part) => NAMES[part]),
   );
@@ -133,8 +125,8 @@ function firstNumbers(steps, parts, row) {
   const width = steps.matrix("input").columns;
   const columns = [...Array(Math.min(NUM_COLUMNS, width)).keys()];
   return table(
-    `The first ${columns.length} of ${width} columns`,
-    ["Column", ...columns.map(String)],
+    t("tour.residual.theFirstOfColumns", { count: columns.length, width }),
+    [t("tour.head.column"), ...columns.map(String)],
     parts.map((part) => [NAMES[part], ...columns.map((column) => decimal(steps.matrix(part).at(row, column)))]),
   );
 }
@@ -152,13 +144,13 @@ function norm(steps, model, row) {
   const standard = vector.map((value) => (value - mean) / Math.sqrt(variance + epsilon));
   /** @type {[string, number[]][]} */
   const stages = [
-    [`before: ${NAMES[before]}`, vector],
+    [t("tour.residual.before", { name: NAMES[before] }), vector],
     ["(x − mean) / √(variance + ε)", standard],
-    [`after gain and bias: ${NAMES[after]}`, steps.matrix(after).row(row)],
+    [t("tour.residual.afterGainAndBias", { name: NAMES[after] }), steps.matrix(after).row(row)],
   ];
   return table(
-    `Mean and variance of ${steps.queries[row]}`,
-    ["", "mean", "variance", "column 0", "column 1"],
+    t("tour.residual.meanAndVarianceOf", { token: steps.queries[row] }),
+    ["", t("tour.residual.mean"), t("tour.residual.variance"), t("tour.residual.column"), t("tour.residual.column2")],
     stages.map(([name, numbers]) => {
       const { mean: m, variance: v } = moments(numbers);
       return [name, decimal(m), decimal(v), decimal(numbers[0]), decimal(numbers[1])];

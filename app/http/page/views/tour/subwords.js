@@ -5,6 +5,7 @@ import { languageName } from "../../languages.js";
 import { Words } from "../words.js";
 import { inTheCode, heading, note, paragraph, table, token } from "./prose.js";
 import { stage } from "./stage.js";
+import { t } from "../../texts.js";
 
 /** @import { Chapter } from "./chapter.js" */
 
@@ -13,30 +14,20 @@ const WORD_START = "▁";
 const LANGUAGE_MARKERS = [/^<2(.+)>$/, /^>>(.+)<<$/, /^__(.+)__$/, /^([a-z]{3}_[A-Z][a-z]{3})$/];
 /** @type {Record<string, string>} */
 const MARKERS = {
-  "<s>": "a marker: the start of the sentence",
-  "</s>": "a marker: the end of the sentence",
-  "<pad>": "a marker: padding",
-  "<unk>": "a marker: a character that the vocabulary does not have",
+  "<s>": t("tour.subwords.start"),
+  "</s>": t("tour.subwords.end"),
+  "<pad>": t("tour.subwords.padding"),
+  "<unk>": t("tour.subwords.unknown"),
 };
 
 /** @type {Chapter} */
 export const subwords = {
   name: "subwords",
-  title: "From text to subwords",
+  title: t("tour.subwords.fromTextToSubwords"),
   text: ({ architecture }) => [
-    paragraph(
-      "A Transformer does not read letters or words. The tokenizer cuts a sentence into tokens from a fixed vocabulary" +
-        ` (here ${architecture.source_vocab_size} of them). A frequent word is one token; a rare one is cut into` +
-        " subwords. So every word can be written, and the vocabulary stays small.",
-    ),
-    paragraph(
-      "The sign `▁` stands for the space before a word. Markers such as `</s>` are tokens, too: they tell the model what" +
-        " the text does not contain, for example the end of the sentence and the target language.",
-    ),
-    paragraph(
-      "Each token is a number: a row of the embedding table. Change the sentence above to see this: a long or unusual word" +
-        " is split into more pieces.",
-    ),
+    paragraph(t("tour.subwords.tokenizer", { vocabulary: Number(architecture.source_vocab_size) })),
+    paragraph(t("tour.subwords.markers")),
+    paragraph(t("tour.subwords.ids")),
     inTheCode("model/text/tokenizer.py"),
   ],
   live: (lesson) =>
@@ -44,17 +35,23 @@ export const subwords = {
       const { source, target } = await lesson.tokens();
       const numWords = new Words(lesson.sentence, String(lesson.fields.source)).length;
       return [
-        heading("Your sentence"),
-        tokenList("Source tokens", source),
-        note(`${numWords} ${numWords === 1 ? "word" : "words"}, ${source.length} tokens with the markers.`),
+        heading(t("tour.subwords.yourSentence")),
+        tokenList(t("tour.subwords.sourceTokens"), source),
+        note(
+          t("tour.subwords.counts", {
+            numWords,
+            words: numWords === 1 ? t("tour.subwords.word") : t("tour.subwords.words"),
+            tokens: source.length,
+          }),
+        ),
         table(
-          "Types of tokens",
-          ["Position", "Token", "Meaning"],
+          t("tour.subwords.typesOfTokens"),
+          [t("tour.masks.position"), t("beam-tree.token"), t("tour.subwords.meaning")],
           source.map((piece, position) => [position, token(piece), meaning(piece)]),
         ),
-        heading("Its translation"),
-        tokenList("Target tokens", target),
-        note("The model writes these tokens one after the other. It stops when it writes the end marker."),
+        heading(t("glossary-choice.itsTranslation")),
+        tokenList(t("tour.subwords.targetTokens"), target),
+        note(t("tour.subwords.writing")),
       ];
     }).element,
 };
@@ -71,9 +68,9 @@ function tokenList(name, tokens) {
 function meaning(piece) {
   if (piece in MARKERS) return MARKERS[piece];
   const language = LANGUAGE_MARKERS.map((pattern) => pattern.exec(piece)?.[1]).find(Boolean);
-  if (language) return `a marker: the language ${languageName(language)}`;
-  if (/^<.+>$/.test(piece)) return "a marker";
-  if (piece === WORD_START) return "a space";
-  if (piece.startsWith(WORD_START)) return "begins a word";
-  return /^\p{P}+$/u.test(piece) ? "punctuation" : "continues a word";
+  if (language) return t("tour.subwords.language", { language: languageName(language) });
+  if (/^<.+>$/.test(piece)) return t("tour.subwords.aMarker");
+  if (piece === WORD_START) return t("tour.subwords.aSpace");
+  if (piece.startsWith(WORD_START)) return t("tour.subwords.beginsAWord");
+  return /^\p{P}+$/u.test(piece) ? t("tour.subwords.punctuation") : t("tour.subwords.continuesAWord");
 }
