@@ -107,9 +107,9 @@ function showFooter(/** @type {Languages} */ languages) {
     );
   });
   const others = languages.models.length - about.length;
-  if (others > 0) about.push(h("span", {}, `and ${others} more models`));
+  if (others > 0) about.push(h("span", {}, t("main.moreModels", { count: others })));
   if (languages.models.some((model) => model.name === SHIPPED)) {
-    about.push(h("span", {}, "Better models, in one line: ", h("code", {}, BETTER_MODELS)));
+    about.push(h("span", {}, t("main.betterModels"), h("code", {}, BETTER_MODELS)));
   }
   fill(element("footer"), ...about);
 }

@@ -68,6 +68,8 @@ export default {
   "tour.lesson.encoderSelfAttention": "Self-Attention des Encoders",
   "tour.lesson.decoderSelfAttention": "Self-Attention des Decoders",
   "tour.lesson.crossAttention": "Cross-Attention",
+  "masks.recurrent":
+    "Der Decoder dieses Modells ist rekurrent: Er liest ein Token nach dem anderen und braucht keine kausale Maske.",
   "tour.masks.masks": "Masken",
   "tour.masks.causal":
     "Der Decoder schreibt von links nach rechts, darum darf keine Position eine spätere sehen: Sie sähe die Antwort, die sie vorhersagen soll. Die kausale Maske setzt die Werte späterer Positionen auf −∞. Der Softmax macht daraus Gewichte von genau 0. So lassen sich alle Positionen einer bekannten Übersetzung auf einmal berechnen, und so wird das Modell trainiert.",

@@ -68,6 +68,8 @@ export default {
   "tour.lesson.encoderSelfAttention": "Encoder self-attention",
   "tour.lesson.decoderSelfAttention": "Decoder self-attention",
   "tour.lesson.crossAttention": "Cross-attention",
+  "masks.recurrent":
+    "The decoder of this model is recurrent: it reads one token after the other, and needs no causal mask.",
   "tour.masks.masks": "Masks",
   "tour.masks.causal":
     "The decoder writes from left to right, so no position may see a later one: it would see the answer that it has to predict. The causal mask sets the scores of later positions to −∞. The softmax turns them into weights of exactly 0. So all positions of a known translation can be computed at once, which is how the model is trained.",

@@ -66,11 +66,7 @@ class Explorer {
   #problem = h("div", { role: "alert" });
   #translation = h("p", { class: "attention-translation" });
   #about = h("p", { class: "muted" });
-  #recurrent = h(
-    "p",
-    { class: "muted", hidden: true },
-    "The decoder of this model is recurrent: it has no self-attention.",
-  );
+  #recurrent = h("p", { class: "muted", hidden: true }, t("attention.recurrent"));
   #stretched = h("input", { type: "checkbox", onchange: () => this.#draw() });
   #kinds = KINDS.map((kind) =>
     h("input", { type: "radio", name: "kind", value: kind, onchange: () => this.#choose({ ...this.#choice, kind }) }),

@@ -25,10 +25,7 @@ export const masks = {
   ],
   live: (lesson) => {
     if (!lesson.kinds.includes("decoder")) {
-      return stage(async () => [
-        note("The decoder of this model is recurrent: it reads a token after the other, and needs no causal mask."),
-        ...padding((await lesson.tokens()).source),
-      ]).element;
+      return stage(async () => [note(t("masks.recurrent")), ...padding((await lesson.tokens()).source)]).element;
     }
     const head = { kind: /** @type {const} */ ("decoder"), layer: 0, head: 0 };
     const scores = stage(async () => [...causal(await lesson.steps(head)), ...padding((await lesson.tokens()).source)]);
