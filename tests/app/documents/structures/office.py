@@ -7,6 +7,8 @@ from collections.abc import Callable
 from tests.app.documents.structures.structures import Structures
 from tests.app.documents.test_office_formats import PAGE_NUMBER, body_of, part, presentation, with_body, zipped
 from tests.app.documents.test_office_structures import XHTML, book, open_text, parts_of
+from tests.app.documents.test_pdf import pdf
+from tests.app.documents.test_sheets import shared_strings
 
 
 def _slides(body: str) -> bytes:
@@ -15,11 +17,34 @@ def _slides(body: str) -> bytes:
     return zipped(parts)
 
 
+def _sheet(body: str) -> bytes:
+    parts = parts_of(shared_strings())
+    parts["xl/worksheets/sheet1.xml"] = f'<worksheet xmlns="{_SHEET}"><sheetData>{body}</sheetData></worksheet>'
+    return zipped(parts)
+
+
+def _printed(text: str) -> bytes:
+    return pdf([(10, 50, 700 - 12 * number, line) for number, line in enumerate(text.splitlines())])
+
+
+def _open(kind: str) -> Callable[[str], bytes]:
+    """Makes OpenDocument files of another kind."""
+
+    def make(body: str) -> bytes:
+        table = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+        parts = parts_of(open_text(f'<office:body xmlns:table="{table}">{body}</office:body>'))
+        kinds = (b"opendocument.text", f"opendocument.{kind}".encode())
+        return zipped({name: content.replace(*kinds) for name, content in parts.items() if isinstance(content, bytes)})
+
+    return make
+
+
 def _between(name: str, before: str, after: str) -> Callable[[bytes], str]:
     """What a part of an archive has between two strings."""
     return lambda data: part(data, name).partition(before)[2].rpartition(after)[0]
 
 
+_SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 _PAGE = '<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><body>{}</body></html>'.format
 
@@ -27,11 +52,16 @@ ARCHIVES: dict[str, tuple[Callable[[str], bytes], Callable[[bytes], str]]] = {
     ".docx": (with_body, body_of),
     ".odt": (open_text, _between("content.xml", '"x">', "</office:document-content>")),
     ".pptx": (_slides, _between("ppt/slides/slide1.xml", 'main">', "</p:sld>")),
+    ".xlsx": (_sheet, _between("xl/worksheets/sheet1.xml", "<sheetData>", "</sheetData>")),
+    ".ods": (_open("spreadsheet"), _between("content.xml", 'table:1.0">', "</office:body>")),
+    ".odp": (_open("presentation"), _between("content.xml", 'table:1.0">', "</office:body>")),
+    ".pdf": (_printed, lambda data: data.decode().partition("<p>")[2].partition("</p>")[0]),
     ".epub": (lambda body: book(("a.xhtml", XHTML, _PAGE(body))), _between("OPS/a.xhtml", "<body>", "</body>")),
 }
 """How an archive is made of an example, and what its translation has in the place of it."""
 
 _SLIDE = "<a:p>{}</a:p>"
+_CELL = "<table:table-row><table:table-cell><text:p>{}</text:p></table:table-cell></table:table-row>"
 
 
 def _run(text: str) -> str:
@@ -106,6 +136,45 @@ OFFICE = (
             "line breaks": _SLIDE.format("<a:r><a:t>‹One›</a:t></a:r><a:br/><a:r><a:t>‹Two›</a:t></a:r>"),
         },
         {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+    Structures(
+        "`.xlsx`, `.xltx`",
+        ".xlsx",
+        {
+            "texts of cells": (
+                '<row r="1"><c r="A1" t="inlineStr"><is><t⟪ xml:space="preserve"⟫>‹a house›</t></is></c></row>'
+            )
+        },
+        {
+            "numbers, dates": '<row r="1"><c r="A1"><v>42</v></c></row>',
+            "codes": '<row r="1"><c r="A1" t="inlineStr"><is><t>AB-12</t></is></c></row>',
+            "formulas": '<row r="1"><c r="A1"><f>SUM(B1:B2)</f><v>2</v></c></row>',
+        },
+        {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+    Structures(
+        "`.ods`",
+        ".ods",
+        {"texts of cells": _CELL.format("‹a house›")},
+        {"codes": _CELL.format("AB-12")},
+        {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+    Structures(
+        "`.odp`",
+        ".odp",
+        {"texts of slides": "<draw:page><draw:frame><text:p>‹The house›</text:p></draw:frame></draw:page>"},
+        {"names of slides": '<draw:page draw:name="Page one"/>'},
+        {"damaged archives": "PK\x03\x04"},
+        has_marked_text=True,
+    ),
+    Structures(
+        "`.pdf`, as a web page",
+        ".pdf",
+        {"paragraphs over lines": "‹The first text has a sentence that runs over its›⟦\n⟧⟪ ⟫‹lines. It ends here.›"},
+        refused={"damaged files": "%PDF-1.4\nno more"},
         has_marked_text=True,
     ),
     Structures(
