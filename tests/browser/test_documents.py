@@ -207,7 +207,7 @@ def test_the_language_of_a_word_document_is_known_before_it_is_sent(page: Page, 
     page.route("**/documents", lambda route: route.abort())
     with page.expect_request("**/documents"):
         page.get_by_label("Files to translate").set_input_files(
-            {**text_file("letter.docx"), "buffer": package.getvalue()}
+            [{**text_file("letter.docx"), "buffer": package.getvalue()}]
         )
     expect(files(page)).to_contain_text("English → German")
 

@@ -246,7 +246,6 @@ export default {
   "word-choices.rest": "Alle anderen Wörter: {rest}. Eine Wahl übersetzt den Rest des Satzes neu.",
   "word-choices.endOfTheSentence": "Ende des Satzes",
   "word-choices.current": "aktuell",
-  "word-choices.dropped": "verworfen",
   "beam-search.finished": "beendet",
   "levels.unsure": "unsicher",
   "linked-texts.thisIsNotTheModel": "Das ist nicht die eigene Übersetzung des Modells.",

@@ -238,7 +238,6 @@ export default {
   "word-choices.rest": "All other words: {rest}. Choose one to translate the rest of the sentence again.",
   "word-choices.endOfTheSentence": "end of the sentence",
   "word-choices.current": "current",
-  "word-choices.dropped": "dropped",
   "beam-search.finished": "finished",
   "levels.unsure": "unsure",
   "linked-texts.thisIsNotTheModel": "This is not the model's own translation.",
