@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import FilePayload, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.chromium import Watch
 from tests.browser.translating import MARKUP, assert_no_markup, choose, open_options, problem
@@ -203,12 +203,11 @@ def test_the_language_of_a_word_document_is_known_before_it_is_sent(page: Page, 
     package = io.BytesIO()
     with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", f"<w:document><w:body><w:t>{TEXT}</w:t></w:body></w:document>")
+    docx: Any = {**text_file("letter.docx"), "buffer": package.getvalue()}
     open_view(page)
     page.route("**/documents", lambda route: route.abort())
     with page.expect_request("**/documents"):
-        page.get_by_label("Files to translate").set_input_files(
-            FilePayload(name="letter.docx", mimeType="application/octet-stream", buffer=package.getvalue())
-        )
+        page.get_by_label("Files to translate").set_input_files(docx)
     expect(files(page)).to_contain_text("English → German")
 
 

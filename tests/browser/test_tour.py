@@ -275,7 +275,7 @@ def test_the_next_tokens_have_the_probabilities_of_the_search(page: Page, servic
     assert [row[0].removesuffix(" in the answer") for row in shown[:-1]] == [candidate["token"] for candidate in first]
     assert [number(row[1]) for row in shown[:-1]] == pytest.approx([item["log_prob"] for item in first], abs=ROUNDED)
     assert number(shown[0][2]) / 100 == pytest.approx(math.exp(first[0]["log_prob"]), abs=ROUNDED)
-    assert shown[-1][0] == f"the other {12_000 - len(first)} tokens"
+    assert shown[-1][0] == f"the other {12_000 - len(first):,} tokens"
     choose(article, "Token of the answer", 2)
     second = [
         hypothesis for hypothesis in search[2]["hypotheses"] if hypothesis["parent"] == search[1]["hypotheses"][0]["id"]

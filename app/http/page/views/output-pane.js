@@ -95,6 +95,11 @@ export class OutputPane {
     this.#content.classList.toggle("stale", is);
   }
 
+  /** Whether the shown translation belongs to an earlier text. */
+  get isStale() {
+    return this.#content.classList.contains("stale");
+  }
+
   /**
    * Shows why there is no translation.
    *

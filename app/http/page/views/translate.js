@@ -195,7 +195,8 @@ class TranslateView {
         this.#linkedTexts.show(translation, this.#page.store.get().text, this.#live.sentences);
       },
       failed: (problem) => {
-        this.#showNothing();
+        // What is there may be the first sentences of this text.
+        if (this.#outputPane.isStale) this.#showNothing();
         this.#outputPane.showProblem(problem);
       },
       stopped: () => {
