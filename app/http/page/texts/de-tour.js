@@ -121,7 +121,6 @@ export default {
   "tour.positions.positionVectors": "Positionsvektoren",
   "tour.positions.embeddings": "Embeddings",
   "tour.positions.embeddingPosition": "Embedding + Position",
-  "tour.positions.theSumAfterItsNorm": "Die Summe nach ihrer Norm",
   "tour.positions.pointAtCell":
     "Zeigen oder tippen Sie auf eine Zelle, oder wählen Sie sie mit den Pfeiltasten, um ihre Zahl zu lesen.",
   "tour.positions.howSimilarAreTwoPositions": "Wie ähnlich sind zwei Positionen?",

@@ -121,7 +121,6 @@ export default {
   "tour.positions.positionVectors": "Position vectors",
   "tour.positions.embeddings": "Embeddings",
   "tour.positions.embeddingPosition": "Embedding + position",
-  "tour.positions.theSumAfterItsNorm": "The sum after its norm",
   "tour.positions.pointAtCell": "Point at a cell, tap it, or choose one with the arrow keys, to read its number.",
   "tour.positions.howSimilarAreTwoPositions": "How similar are two positions?",
   "tour.positions.cosineOfTheAngleBetween": "Cosine of the angle between position vectors",

@@ -68,9 +68,6 @@ export const positions = {
         heatMap(t("tour.positions.positionVectors"), position, tokens),
         heatMap(t("tour.positions.embeddings"), embedding, tokens, { limit }),
         heatMap(t("tour.positions.embeddingPosition"), total, tokens, { limit }),
-        ...(steps.has("embedded")
-          ? [heatMap(t("tour.positions.theSumAfterItsNorm"), steps.matrix("embedded"), tokens)]
-          : []),
         note(t("tour.positions.pointAtCell")),
         oneToken(steps, lesson.model),
         heading(t("tour.positions.howSimilarAreTwoPositions")),
