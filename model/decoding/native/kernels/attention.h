@@ -181,7 +181,7 @@ void attend_source(const Heads& heads, const float* projected, int length, float
     }
     attend_shared(
         length, length, heads, [&](int b) { return keys + ((size_t)b * width + h * D) * kBlockPositions; },
-        [&](int t) { return value + (size_t)t * stride + h * D; }, scratch, {nullptr, 0});
+        [&](int t) { return value + (size_t)t * stride + h * D; }, scratch, {nullptr, 0, 0});
   }
 }
 
