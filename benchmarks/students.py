@@ -195,8 +195,9 @@ def main() -> int:
     options.add_argument("--limit", type=positive(int), default=300, metavar="N", help="sentences; default %(default)s")
     options.add_argument("--threads", type=positive(int), nargs="+", default=[1, 2], help="threads; default 1 2")
     rivals = {"pymarian": ("float32", "int8"), "fxtranslate": ("int8",), "bergamot": ("int8",)}
-    for name in rivals:
-        options.add_argument(f"--{name}", metavar="PYTHON", help=f"an interpreter that has {name}")
+    options.add_argument("--pymarian", metavar="PYTHON", help="an interpreter that has pymarian")
+    options.add_argument("--fxtranslate", metavar="PYTHON", help="an interpreter that has fxtranslate")
+    options.add_argument("--bergamot", metavar="PYTHON", help="an interpreter that has bergamot")
     arguments = options.parse_args()
     sentences = arguments.sentences.read_text(encoding="utf-8").splitlines()[: arguments.limit]
     engines = [
