@@ -243,6 +243,7 @@ def test_files_and_their_results_survive_a_reload(page: Page) -> None:
     _, content = downloaded(page, files(page).get_by_role("button", name="Download"))
     assert content.startswith("Ich habe ein neues Buch gekauft.")
     files(page).get_by_role("button", name="Remove").click()
+    expect(files(page)).to_have_count(0)
     page.reload()
     shown(page, "translate")
     expect(files(page)).to_have_count(0)

@@ -112,7 +112,8 @@ export default {
   "documents.filesToTranslate": "Files to translate",
   "documents.chooseFiles": "Choose files …",
   "documents.orDropThemAnywhereOn": "or drop them anywhere on this page.",
-  "documents.layoutAndFormattingArePreserved": "Layout and formatting are preserved: {endings}",
+  "documents.layoutAndFormattingArePreserved":
+    "Layout and formatting are preserved, but a PDF becomes a web page: {endings}",
   "documents.notSupported": "This file format is not supported. Supported endings: {endings}.",
   "documents.plan": "Files are translated as chosen above: {pair}.",
   "documents.follows": "A file that is already in {target} is translated into {other}.",

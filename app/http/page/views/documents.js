@@ -15,7 +15,7 @@ import { t } from "../texts.js";
 
 /** Endings of supported files. */
 const ENDINGS = [
-  "txt md markdown mdx rst html xhtml srt vtt csv tsv docx dotx odt ott pptx xlsx ods odp epub po pot xliff xlf",
+  "txt md markdown mdx rst html xhtml srt vtt csv tsv docx dotx odt ott pptx xlsx ods odp pdf epub po pot xliff xlf",
   "json arb yaml yml properties strings stringsdict xcstrings ts xml resx php",
 ].flatMap((line) => line.split(" "));
 
