@@ -15,7 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from app.assistants.caller import Report, ServiceCaller
-from app.documents.formats.table import suffix_of_result
+from app.documents.formats.table import translated_name
 from app.version import installed_version
 from model.languages import plain_code
 
@@ -178,7 +178,7 @@ class Tools:
         overwritten.
         """
         original = Path(path).expanduser()
-        translated = original.with_suffix(f".{target}{suffix_of_result(original.name)}")
+        translated = original.with_name(translated_name(original.name, target))
         if translated.exists():
             raise ToolError(f"{translated} exists; move it away first, as nothing is overwritten.")
         try:
@@ -207,8 +207,9 @@ class Tools:
         except binascii.Error as error:
             raise ToolError(f"content is not base64: {error}.") from error
         result = await self._document(ctx, data, filename, source, target)
-        filename = f"{Path(filename).stem}.{target}{suffix_of_result(filename)}"
-        return TranslatedFile(filename=filename, content=base64.b64encode(result).decode())
+        return TranslatedFile(
+            filename=translated_name(Path(filename).name, target), content=base64.b64encode(result).decode()
+        )
 
     async def _document(self, ctx: AnyContext, content: bytes, filename: str, source: str, target: str) -> bytes:
         report: Report = ctx.report_progress

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from app.documents.document import Document
     from app.documents.service import DocumentService
 
-_SECONDS_BETWEEN_LOOKS = 0.1
-
 TranslateFile = Callable[[Path], tuple[bytes, str]]
 """Translates a document; returns the file and the language it is in."""
 
@@ -57,13 +55,13 @@ def translate_files(paths: Sequence[Path], folder: Path | None, translate: Trans
     Returns:
         The exit code: 1 if a document was not translated.
     """
-    from app.documents.formats.table import suffix_of_result
+    from app.documents.formats.table import translated_name
 
     has_failed = False
     for path in paths:
         try:
             content, target = translate(path)
-            new = (folder or path.parent) / f"{path.stem}.{target}{suffix_of_result(path.name)}"
+            new = (folder or path.parent) / translated_name(path.name, target)
             _write(new, content)
         except (ModelError, OSError) as error:
             print(f"error: {path}: {error}", file=sys.stderr)
@@ -162,11 +160,9 @@ async def _translate(
     try:
         document = await documents.add(path.read_bytes(), path.name, source or "auto", target, options)
         with tqdm(desc=path.name, unit=" sentences", disable=quiet or None, dynamic_ncols=True) as bar:
-            while document.is_active:
+            async for state in documents.states(document):
+                document = state
                 _show(bar, document)
-                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
-                document = await documents.get(document.id)
-            _show(bar, document)
         if document.problem is not None:
             raise DataError(str(document.problem["detail"]))
         if document.num_left:

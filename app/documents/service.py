@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
 from app.documents.file_process import FileProcess
 from app.documents.formats.document_file import Unit
-from app.documents.formats.table import format_of, suffix_of_result
+from app.documents.formats.table import format_of, translated_name
 from app.documents.store_thread import StoreThread
 from app.documents.worker import Worker
 from app.errors import (
@@ -226,7 +227,27 @@ class DocumentService:
             raise DocumentNotFound(id)
         return replace(document, seconds_left=worker.seconds_left(document))
 
-    async def settled(self, document: Document, age_s: float) -> Document:
+    async def states(self, document: Document) -> AsyncIterator[Document]:
+        """Watch a document until it is done.
+
+        Args:
+            document: The document.
+
+        Yields:
+            Its state: first the given one, then that of each look, and last that in which it is done.
+
+        Raises:
+            DocumentNotFound: It was deleted meanwhile.
+        """
+        yield document
+        wait_s = _FIRST_LOOK_S
+        while document.is_active:
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LAST_LOOK_S)
+            document = await self.get(document.id)
+            yield document
+
+    async def settled(self, document: Document, age_s: float = math.inf) -> Document:
         """Wait until a new document is done.
 
         Args:
@@ -241,12 +262,12 @@ class DocumentService:
         """
         if self._clock() - document.created_at >= age_s:
             return document
-        wait_s, now = _FIRST_LOOK_S, asyncio.get_running_loop().time
+        now = asyncio.get_running_loop().time
         ends_at = now() + age_s
-        while document.is_active and now() < ends_at:
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, _LAST_LOOK_S)
-            document = await self.get(document.id)
+        async for state in self.states(document):
+            document = state
+            if now() >= ends_at:
+                break
         return document
 
     async def newest(self, owner: str, limit: int, after: str | None = None) -> Sequence[Document]:
@@ -288,8 +309,7 @@ class DocumentService:
             content = await self._files.write(format, source, translations, document.target)
         else:
             raise DocumentNotDone(document.status)
-        stem, dot, name = document.filename.rpartition(".")
-        filename = f"{stem if dot else name}.{document.target}{suffix_of_result(document.filename)}"
+        filename = translated_name(document.filename, document.target)
         return DocumentResult(filename, format.result_media_type, content)
 
     async def cancel(self, id: str, owner: str | None = None) -> Document:

@@ -21,6 +21,7 @@ class DocumentFormat:
         module: The module in this folder that reads it.
         name: The class that does.
         is_bilingual: Whether its files have sources and translations, which differ.
+        result_suffix: The ending of translated files, if they are of another format.
     """
 
     suffix: str
@@ -29,7 +30,6 @@ class DocumentFormat:
     name: str
     is_bilingual: bool = False
     result_suffix: str = ""
-    """The ending of translated files, if they are of another format."""
 
     @property
     def result_media_type(self) -> str:
@@ -161,15 +161,21 @@ def format_of(filename: str, content: bytes = b"") -> DocumentFormat:
     return shown if is_contradicted else named
 
 
-def suffix_of_result(filename: str) -> str:
-    """The ending of the translation of a file: that of the file, unless its format cannot be written.
+def translated_name(filename: str, target: str) -> str:
+    """The name of a translated file: ``letter.docx`` becomes ``letter.de.docx``.
+
+    Its ending is that of the file, unless the format cannot be written.
 
     Args:
-        filename: The name of the file.
+        filename: The name of the file, without folders.
+        target: The target language.
     """
-    suffix = f".{filename.rpartition('.')[2]}" if "." in filename else ""
+    stem, dot, ending = filename.rpartition(".")
+    if not dot:
+        return f"{filename}.{target}"
+    suffix = f".{ending}"
     format = FORMATS.get(suffix.lower())
-    return suffix if format is None else format.result_suffix or suffix
+    return f"{stem}.{target}{suffix if format is None else format.result_suffix or suffix}"
 
 
 _ARCHIVE = b"PK\x03\x04"

@@ -26,9 +26,6 @@ from model.translation.options import TranslationOptions
 FILES_DISABLED = "Files translation are disabled on this server."
 """LibreTranslate's words."""
 
-_POLL_S = 0.1
-"""Interval at which a request checks whether its document is done, in seconds."""
-
 
 @dataclass(frozen=True)
 class FileRequest:
@@ -92,13 +89,10 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
         raise InvalidParameter("Invalid request: file format not supported") from None
     release_body(request.scope)
     try:
-        while document.is_active:
-            await asyncio.sleep(_POLL_S)
-            document = await documents.get(document.id)
+        return await documents.settled(document)
     except asyncio.CancelledError:
         await documents.cancel(document.id)
         raise
-    return document
 
 
 def refused(document: Document) -> Response:
