@@ -79,7 +79,7 @@ class ServiceCaller:
                 await report(document["sentences"]["done"], document["sentences"]["total"])
             if document["status"] != "done":
                 raise ToolError(
-                    f"{filename} was not translated: {_detail(document.get('problem')) or document['status']}."
+                    f"{filename} was not translated: {detail_of(document.get('problem')) or document['status']}."
                 )
             return (await self._send("GET", f"{path}/result")).content
         finally:
@@ -102,13 +102,17 @@ class ServiceCaller:
 def _reason(response: httpx.Response) -> str:
     """Why the service refuses a request, in its own words."""
     with contextlib.suppress(ValueError):  # a proxy may answer in HTML
-        if detail := _detail(response.json()):
+        if detail := detail_of(response.json()):
             return detail
     return f"The translation service answers with status {response.status_code}."
 
 
-def _detail(problem: object) -> str | None:
-    """The sentences in the description of a problem, of any of the service's protocols."""
+def detail_of(problem: object) -> str | None:
+    """The sentences in the description of a problem, of any of the service's protocols; None if it has none.
+
+    Args:
+        problem: A JSON value.
+    """
     if not isinstance(problem, dict):
         return None
     fields = "; ".join(f"{field['field']}: {field['message']}" for field in problem.get("errors", ()))

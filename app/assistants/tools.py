@@ -14,10 +14,11 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
-from app.assistants.caller import Report, ServiceCaller
+from app.assistants.caller import Report, ServiceCaller, detail_of
 from app.documents.formats.table import translated_name
 from app.version import installed_version
 from model.languages import plain_code
+from model.translation.options import Formality
 
 Connect = Callable[[Context[Any, Any]], ServiceCaller]
 """The service for the user of an assistant."""
@@ -104,7 +105,7 @@ class Tools:
         target: Target,
         source: Source = "auto",
         formality: Annotated[
-            Literal["more", "less"] | None, Field(description="Form of address: formal or informal.")
+            Formality | None, Field(description="Form of address: formal (Sie) or informal (du).")
         ] = None,
         format: Annotated[Literal["text", "html", "xml"], Field(description="Format of the texts.")] = "text",
         glossary: Annotated[
@@ -123,6 +124,9 @@ class Tools:
                 else [{"source": term, "target": translation} for term, translation in glossary.items()]
             )
         results = (await self._connect(ctx).post("/translate", body))["translations"]
+        for number, result in enumerate(results, start=1):
+            if "error" in result:
+                raise ToolError(f"Text {number} was not translated: {detail_of(result['error'])}")
         return Translations(
             translations=[result["text"] for result in results],
             sources=[result["source"] for result in results],
@@ -131,10 +135,8 @@ class Tools:
 
     async def detect_language(self, ctx: AnyContext, text: str) -> Detection:
         """Detect which of the served languages a text is in."""
-        candidates = await self._connect(ctx).post("/libretranslate/detect", {"q": text})
-        if not candidates:
-            return Detection(language=None, confidence=0)
-        return Detection(language=candidates[0]["language"], confidence=candidates[0]["confidence"] / 100)
+        (detection,) = (await self._connect(ctx).post("/detect", {"text": text}))["detections"]
+        return Detection(language=None, confidence=0) if detection is None else Detection.model_validate(detection)
 
     async def list_languages(self, ctx: AnyContext) -> list[Language]:
         """List the languages that can be translated, and into which others."""
@@ -150,7 +152,7 @@ class Tools:
     ) -> list[Term]:
         """Look up how a term is translated in the stored glossaries."""
         service = self._connect(ctx)
-        found: list[Term] = []
+        terms: list[Term] = []
         for glossary in (await service.get("/v3/glossaries"))["glossaries"]:
             for pair in glossary["dictionaries"]:
                 codes = pair["source_lang"], pair["target_lang"]
@@ -160,10 +162,10 @@ class Tools:
                     f"/v3/glossaries/{glossary['glossary_id']}/entries", source_lang=codes[0], target_lang=codes[1]
                 )
                 # In a thread: a glossary may have megabytes.
-                found += await asyncio.to_thread(_entries_with, term, entries["dictionaries"][0]["entries"], glossary)
-                if len(found) >= MAX_TERMS_FOUND:
-                    return found[:MAX_TERMS_FOUND]
-        return found
+                terms += await asyncio.to_thread(_entries_with, term, entries["dictionaries"][0]["entries"], glossary)
+                if len(terms) >= MAX_TERMS_FOUND:
+                    return terms[:MAX_TERMS_FOUND]
+        return terms
 
     async def translate_file(
         self,
@@ -248,13 +250,13 @@ def _entries_with(term: str, entries: str, glossary: dict[str, Any]) -> list[Ter
         entries: Lines of a source, a tab and a target.
         glossary: The description of their glossary.
     """
-    wanted, found = term.casefold(), []
+    wanted, terms = term.casefold(), []
     for line in entries.splitlines():
         source, _, target = line.partition("\t")
         if wanted in source.casefold():
-            found.append(
+            terms.append(
                 Term(source=source, target=target, glossary=glossary["name"], glossary_id=glossary["glossary_id"])
             )
-            if len(found) == MAX_TERMS_FOUND:
+            if len(terms) == MAX_TERMS_FOUND:
                 break
-    return found
+    return terms

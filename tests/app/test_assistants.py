@@ -89,6 +89,25 @@ async def test_an_assistant_translates_texts_with_terms(port: int) -> None:
     assert "Bau" in result["translations"][0]
 
 
+async def test_the_form_of_address_that_an_assistant_chooses_reaches_the_model(port: int) -> None:
+    async with assistant(port) as client:
+        refused = await client.call_tool("translate", {"texts": ["hi"], "target": "de", "formality": "more"})
+        assert refused.is_error, "the service has other words for it"
+        for formality in ("formal", "informal"):
+            result = await client.call_tool(
+                "translate", {"texts": ["hi"], "source": "en", "target": "de", "formality": formality}
+            )
+            assert "this model supports forms of address in no language" in said(result)
+
+
+async def test_an_assistant_is_told_which_of_several_texts_was_not_translated(port: int) -> None:
+    texts = ["<b>good morning</b>", "<b>good morning"]
+    async with assistant(port) as client:
+        result = await client.call_tool("translate", {"texts": texts, "source": "en", "target": "de", "format": "xml"})
+    assert result.is_error
+    assert "Text 2 was not translated: The markup cannot be read" in said(result)
+
+
 async def test_an_assistant_translates_a_document_and_leaves_none_behind(port: int) -> None:
     content = base64.b64encode(b"good morning\n").decode()
     async with assistant(port) as client:
@@ -102,6 +121,7 @@ async def test_an_assistant_translates_a_document_and_leaves_none_behind(port: i
 async def test_an_assistant_detects_and_lists_languages(port: int) -> None:
     async with assistant(port) as client:
         assert (await answer(client, "detect_language", text="Guten Morgen, wie geht es Ihnen?"))["language"] == "de"
+        assert await answer(client, "detect_language", text="12:30") == {"language": None, "confidence": 0}
         languages = (await answer(client, "list_languages"))["result"]
     assert languages == [
         {"code": "de", "name": "German", "targets": ["de", "en"]},
