@@ -115,7 +115,7 @@ def stream(text: str | Sequence[str], options: TranslateOptions) -> Call[None]:
 
 
 def detect(text: str) -> Call[Detected | None]:
-    """``POST /libretranslate/detect``: the service has no route of its own that detects without translating."""
+    """``POST /libretranslate/detect``, which services before ``POST /detect`` have too."""
     body = {"q": text[:DETECTED_CHARACTERS]}
     return Call("POST", "/libretranslate/detect", _detected, Repeatable.UNLESS_TIMED_OUT, body=body)
 

@@ -1,4 +1,4 @@
-"""``POST /detect``: the languages of texts; and what clients of another protocol are told there."""
+"""``POST /detect``: the languages of texts, and the errors for clients of another protocol."""
 
 from __future__ import annotations
 

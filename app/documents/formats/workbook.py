@@ -56,7 +56,7 @@ class Workbook(PackageFile):
             formulas = root.iter(*_FORMULAS)
             is_referred_to = is_referred_to or any(_COLUMN.search(formula.text or "") for formula in formulas)
             self._has_computed_texts |= any(
-                local_name(parent) == "c" and parent.get("t") == "str" for parent in map(_parent_of, root.iter("{*}f"))
+                cell.get("t") == "str" and cell.find("{*}f") is not None for cell in root.iter("{*}c")
             )
         self._kept = frozenset(self._columns if is_referred_to else ())
         rich, slides = CellParagraphs(self), SlideParagraphs(self)
@@ -99,11 +99,6 @@ class Workbook(PackageFile):
             column.rename(translation)
         element.text = clean(translation)
         element.set(_SPACE, "preserve")
-
-
-def _parent_of(element: etree._Element) -> etree._Element:
-    parent = element.getparent()
-    return element if parent is None else parent
 
 
 class _Column:

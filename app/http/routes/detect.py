@@ -48,10 +48,10 @@ async def detect(
     """
     check_texts(body.text, settings_of(request))
     log_fields(request.scope).update(texts=len(body.texts), characters=sum(map(len, body.texts)))
-    found = await service_of(request).detect(body.texts)
+    detections = await service_of(request).detect(body.texts)
     return DetectResponse(
         detections=[
             None if detected is None else DetectedBody(language=detected.language, confidence=detected.confidence)
-            for detected in found
+            for detected in detections
         ]
     )

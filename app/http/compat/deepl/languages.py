@@ -87,15 +87,9 @@ async def served_languages(
     """All languages. They are the same for texts, documents and glossaries."""
     pairs = await service_of(request).language_pairs()
     formal = set() if body.resource == "glossary" else _languages_with_formality(request)
-    names = {standard_code(code): english_name(code) for code in map(plain_code, pairs.sources)}
-    sources, targets = set(names), set[str]()
-    with_formality = set[str]()
-    for own in pairs.targets:
-        for code, name in _targets(own).items():
-            names[standard_code(code)] = name
-            targets.add(standard_code(code))
-            if own in formal:
-                with_formality.add(standard_code(code))
+    sources = {standard_code(code): english_name(code) for code in map(plain_code, pairs.sources)}
+    targets = {standard_code(code): name for own in pairs.targets for code, name in _targets(own).items()}
+    formal_targets = {standard_code(code) for own in pairs.targets if own in formal for code in _targets(own)}
     return answer(
         DeepLServedLanguages(
             [
@@ -104,9 +98,9 @@ async def served_languages(
                     name=name,
                     usable_as_source=code in sources,
                     usable_as_target=code in targets,
-                    features={"formality": DeepLFeature()} if code in with_formality else {},
+                    features={"formality": DeepLFeature()} if code in formal_targets else {},
                 )
-                for code, name in sorted(names.items())
+                for code, name in sorted({**sources, **targets}.items())
             ]
         )
     )
