@@ -129,10 +129,10 @@ class Measurement:
             figures |= self._first_uses(server.port)
             figures |= self._spread(server.port, "Zipf", [rank**-_EXPONENT for rank in range(1, len(self._pairs) + 1)])
             figures |= self._spread(server.port, "uniform", [1.0] * len(self._pairs))
-            counted = metrics(server.port)
+            values = metrics(server.port)
             rss = process.memory_info().rss
-        figures["models in memory at the end"] = f"{counted['verso_models_in_memory']:.0f}"
-        figures["their memory, as stated"] = f"{counted['verso_model_bytes'] / 1e6:.0f} MB"
+        figures["models in memory at the end"] = f"{values['verso_models_in_memory']:.0f}"
+        figures["their memory, as stated"] = f"{values['verso_model_bytes'] / 1e6:.0f} MB"
         figures["memory of the process at the end"] = f"{rss / 1e6:.0f} MB"
         return figures
 
@@ -144,8 +144,8 @@ class Measurement:
         calls = [call("first", pair, self._rng) for pair in others]
         firsts, probed = asyncio.run(self._with_probes(port, calls, call("probe", first, self._rng)))
         again = asyncio.run(run(Load(port, [call("again", pair, self._rng) for pair in others[-5:]], 1, 60))).answers
-        counted = metrics(port)
-        load_s = counted["verso_model_load_seconds_sum"] / max(1.0, counted["verso_model_load_seconds_count"])
+        values = metrics(port)
+        load_s = values["verso_model_load_seconds_sum"] / max(1.0, values["verso_model_load_seconds_count"])
         return {
             "first use, p50": milliseconds(firsts, 0.5),
             "first use, p95": milliseconds(firsts, 0.95),

@@ -200,13 +200,13 @@ def compare_float(study: Study, folder: Path, interpreter: Path) -> list[list[st
             if pieces == answer["pieces"]:
                 num_equal += 1
                 continue
-            known = {
+            ids = {
                 piece: token_id
                 for token_id, piece in enumerate(tokenizer.target_pieces(range(tokenizer.largest_ids[1] + 1)))
             }
             closed = (
                 [*hypothesis.token_ids, tokenizer.end_id],
-                [*(known[p] for p in answer["pieces"]), tokenizer.end_id],
+                [*(ids[p] for p in answer["pieces"]), tokenizer.end_id],
             )
             num_ties += is_tie(bundle.module, tokenizer.start_id, source, *closed, beam)
         texts = [tokenizer.decode(hypothesis.token_ids) for hypothesis in ours]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 
 from model.artifacts.data_checks import check_data
 from model.artifacts.data_form import (
+    ARCHIVE_ERRORS,
     MANIFEST,
     MAX_FILE_BYTES,
     MAX_MANIFEST_BYTES,
@@ -346,15 +346,5 @@ def _reading(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    # In this order: wrong checksum; wrong offset; cut short; unknown method; encrypted; not of this method; a name that
-    # differs from the one in the list of members, and is not UTF-8.
-    except (
-        zipfile.BadZipFile,
-        OSError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        zlib.error,
-        UnicodeDecodeError,
-    ) as error:
+    except ARCHIVE_ERRORS as error:
         raise ArtifactError(f"{path} is damaged ({error}); restore it from a copy or export it again.") from error

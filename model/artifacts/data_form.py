@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,21 @@ MAX_MANIFEST_BYTES = 16 * 2**20
 
 MAX_FILE_BYTES = 256 * 2**20
 """Largest vocabulary file or shortlist."""
+
+ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    zlib.error,
+    UnicodeDecodeError,
+)
+"""What reading a member of a damaged archive raises.
+
+In this order: wrong checksum; wrong offset; cut short; unknown method; encrypted; not of this method; a name that
+differs from the one in the list of members, and is not UTF-8.
+"""
 
 _FILES = (
     hf_tokenizers.OWN_SPM,

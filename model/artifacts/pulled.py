@@ -92,8 +92,8 @@ class PulledName:
         revision = revision or _DEFAULT_REVISIONS["firefox"]
         is_group = _GROUP.fullmatch(repository) is not None
         is_version = _VERSIONS["firefox"].fullmatch(revision) is not None
-        known = revision in (*ARCHITECTURES, _DEFAULT_REVISIONS["firefox"]) or (is_version and not is_group)
-        if not known or not (is_group or _PAIR.fullmatch(repository)):
+        is_revision = revision in (*ARCHITECTURES, _DEFAULT_REVISIONS["firefox"]) or (is_version and not is_group)
+        if not is_revision or not (is_group or _PAIR.fullmatch(repository)):
             raise ArtifactError(
                 f"{text!r} is not the name of a model; write firefox:en-de, or firefox:all, firefox:all-from-en or "
                 f"firefox:all-to-en for many; ':' and {', '.join(ARCHITECTURES)} may follow, and after a pair the "

@@ -77,8 +77,8 @@ class PublishedModel:
     @property
     def rank(self) -> tuple[bool, int]:
         """Orders the models of a pair: released ones first, then by architecture, the best first."""
-        known = self.architecture in ARCHITECTURES
-        return not self.is_released, ARCHITECTURES.index(self.architecture) if known else len(ARCHITECTURES)
+        is_known = self.architecture in ARCHITECTURES
+        return not self.is_released, ARCHITECTURES.index(self.architecture) if is_known else len(ARCHITECTURES)
 
 
 class Registry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tokenize
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from model.artifacts.data_form import is_archive
+from model.artifacts.data_form import ARCHIVE_ERRORS, is_archive
 from model.importing.marian_nmt.items import DESCRIPTION, MAX_ITEMS, MAX_NAME_BYTES, MAX_RANK, Item, MarianFile
 
 _SUFFIX = ".npy"
@@ -140,18 +139,6 @@ class NpzFile(MarianFile):
             with zipfile.ZipFile(self.path) as archive:
                 yield archive
         # numpy evaluates the header of an array as a Python literal, which raises what the parser of Python does.
-        except (
-            zipfile.BadZipFile,
-            OSError,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-            zlib.error,
-            ValueError,
-            TypeError,
-            SyntaxError,
-            MemoryError,
-            tokenize.TokenError,
-        ) as error:
+        except (*ARCHIVE_ERRORS, ValueError, TypeError, SyntaxError, MemoryError, tokenize.TokenError) as error:
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise self.damaged(reason[0][:200]) from error
