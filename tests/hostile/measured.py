@@ -11,15 +11,14 @@ import resource
 import signal
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 PATIENCE_S = 120
-ATTEMPTS = 4
+ATTEMPTS = 6
 SMALL_BYTES = 100
 
-GROWTH = 2.6
-"""How many times as much twice the size may cost."""
+GROWTH = 2.6**2
+"""How many times as much four times the size may cost. Linear time costs 4 times as much, quadratic time 16 times."""
 
 NOISE_S = 0.03
 NOISE_BYTES = 16 * 2**20
@@ -43,15 +42,15 @@ class Cost(NamedTuple):
     memory_bytes: int
     outcome: str
 
-    def is_bounded_by(self, half: Cost) -> bool:
-        """Whether it is not too much for twice the size.
+    def is_bounded_by(self, quarter: Cost) -> bool:
+        """Whether it is not too much for four times the size.
 
         Args:
-            half: The cost of half the size.
+            quarter: The cost of a quarter of the size.
         """
         return (
-            self.processor_s <= GROWTH * half.processor_s + NOISE_S
-            and self.memory_bytes <= GROWTH * half.memory_bytes + NOISE_BYTES
+            self.processor_s <= GROWTH * quarter.processor_s + NOISE_S
+            and self.memory_bytes <= GROWTH * quarter.memory_bytes + NOISE_BYTES
         )
 
     def least(self, other: Cost) -> Cost:
@@ -91,10 +90,10 @@ def cost_of(run: Callable[[], str], warm_up: Callable[[], object] = lambda: None
 
 
 def check_growth(make: Callable[[int], Callable[[], str]], size: int, longest: int, enough_s: float) -> None:
-    """Check that the cost of a call grows as its input does, from a size to twice and four times as much.
+    """Check that the cost of a call grows as its input does, from a size to four times as much.
 
-    The size is doubled until the call takes a time that can be compared. Before it fails, everything is measured again,
-    three times, and the least that each size has cost is compared: others use the machine.
+    The size is doubled until the call takes a time that can be compared. Before it fails, both sizes are measured five
+    more times, and the least that each has cost is compared: others use the machine.
 
     Args:
         make: Makes the call for a size.
@@ -106,18 +105,18 @@ def check_growth(make: Callable[[int], Callable[[], str]], size: int, longest: i
         AssertionError: It grew too much.
     """
     warm_up = make(SMALL_BYTES)
-    first = cost_of(make(size), warm_up)
-    while size < longest and first.processor_s < enough_s:
+    smaller = cost_of(make(size), warm_up)
+    while size < longest and smaller.processor_s < enough_s:
         size *= 2
-        first = cost_of(make(size), warm_up)
-    least = [first, *(cost_of(make(size * factor), warm_up) for factor in (2, 4))]
+        smaller = cost_of(make(size), warm_up)
+    larger = cost_of(make(4 * size), warm_up)
     for attempt in range(ATTEMPTS):
         if attempt:
-            again = (cost_of(make(size * factor), warm_up) for factor in (1, 2, 4))
-            least = [Cost.least(*pair) for pair in zip(least, again, strict=True)]
-        if all(larger.is_bounded_by(smaller) for smaller, larger in pairwise(least)):
+            smaller = smaller.least(cost_of(make(size), warm_up))
+            larger = larger.least(cost_of(make(4 * size), warm_up))
+        if larger.is_bounded_by(smaller):
             return
-    raise AssertionError(f"sizes {size}, {2 * size}, {4 * size} cost {least}")
+    raise AssertionError(f"size {size} costs {smaller}, size {4 * size} costs {larger}")
 
 
 def _measured(run: Callable[[], str], warm_up: Callable[[], object]) -> tuple[float, int, str]:

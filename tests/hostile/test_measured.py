@@ -38,13 +38,13 @@ def test_memory_that_was_free_before_a_call_counts_for_it() -> None:
 
 
 def test_memory_that_grows_with_the_square_of_the_size_is_seen() -> None:
-    with pytest.raises(AssertionError, match="sizes 2000, 4000, 8000 cost"):
+    with pytest.raises(AssertionError, match="size 8000 costs"):
         check_growth(lambda size: take(size * size), 2_000, longest=2_000, enough_s=0.0)
     check_growth(lambda size: take(1_000 * size), 2_000, longest=2_000, enough_s=0.0)
 
 
 @pytest.mark.hostile
 def test_time_that_grows_with_the_square_of_the_size_is_seen() -> None:
-    with pytest.raises(AssertionError, match="cost"):
+    with pytest.raises(AssertionError, match="costs"):
         check_growth(lambda size: spend(size * size), 500, longest=2_000, enough_s=0.03)
     check_growth(lambda size: spend(1_000 * size), 500, longest=20_000, enough_s=0.03)
