@@ -51,12 +51,13 @@ COPY --from=build /opt/verso /opt/verso
 COPY scripts scripts
 COPY app/http/static/swagger-ui app/http/static/swagger-ui
 COPY model/pretrained/verso-en-de.pt model/pretrained/
+COPY app/serving/language_identification app/serving/language_identification
 RUN /opt/tools/bin/python scripts/sbom.py /sbom.cdx.json --python /opt/verso/bin/python --system
 
 FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="Verso" \
       org.opencontainers.image.description="A self-hosted translation service" \
-      org.opencontainers.image.licenses="Apache-2.0 AND CC-BY-SA-4.0"
+      org.opencontainers.image.licenses="Apache-2.0 AND CC-BY-SA-4.0 AND CC-BY-SA-3.0"
 # Volumes that are mounted at these folders get their owner.
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin verso \
  && install --directory --owner verso /var/cache/verso /var/lib/verso

@@ -21,12 +21,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("locks/service.lock", "locks/torch.lock", "locks/compiler.lock", "locks/ray.lock", "locks/mcp.lock")
 SPECIFICATION = "1.6"
-LICENCE = "Apache-2.0 AND CC-BY-SA-4.0"
-"""Of the code, and of the weights that ship with it."""
+LICENCE = "Apache-2.0 AND CC-BY-SA-4.0 AND CC-BY-SA-3.0"
+"""Of the code, of the weights that ship with it, and of the model that identifies languages."""
 LLVM_LICENCE = "Apache-2.0 WITH LLVM-exception"
 OWN = frozenset({"verso-translate", "verso-client"})
 VENDORED = ROOT / "app" / "http" / "static" / "swagger-ui" / "README.md"
 WEIGHTS = ROOT / "model" / "pretrained" / "verso-en-de.pt"
+LANGUAGES = ROOT / "app" / "serving" / "language_identification" / "lid.176.ftz"
 
 
 def canonical(name: str) -> str:
@@ -61,18 +62,22 @@ def python_packages(interpreter: str) -> dict[str, Any]:
 
 
 def vendored() -> list[dict[str, Any]]:
-    """What is in the repository and has a licence of its own: Swagger UI, and the weights that ship."""
+    """What is in the repository and has a licence of its own: Swagger UI, the weights, the model of languages."""
     match = re.search(r"`swagger-ui-dist` ([\d.]+\d)", VENDORED.read_text(encoding="utf-8"))
     if match is None:
         sys.exit(f"{VENDORED} does not say its version")
-    weights = {
+    swagger_ui = _component("swagger-ui-dist", match[1], f"pkg:npm/swagger-ui-dist@{match[1]}", "Apache-2.0")
+    return [swagger_ui, _model(WEIGHTS, "CC-BY-SA-4.0"), _model(LANGUAGES, "CC-BY-SA-3.0")]
+
+
+def _model(path: Path, licence: str) -> dict[str, Any]:
+    return {
         "type": "machine-learning-model",
-        "bom-ref": WEIGHTS.stem,
-        "name": WEIGHTS.stem,
-        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()}],
-        "licenses": [{"license": {"id": "CC-BY-SA-4.0"}}],
+        "bom-ref": path.stem,
+        "name": path.stem,
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(path.read_bytes()).hexdigest()}],
+        "licenses": [{"license": {"id": licence}}],
     }
-    return [_component("swagger-ui-dist", match[1], f"pkg:npm/swagger-ui-dist@{match[1]}", "Apache-2.0"), weights]
 
 
 def wheel_bill(version: str, compiler: str) -> dict[str, Any]:

@@ -212,7 +212,13 @@ def test_the_bill_of_materials_has_what_is_served_and_nothing_else(
     monkeypatch.setattr(sys, "argv", ["sbom.py", str(out), "--python", "/some/python"])
     assert sbom.main() == 0
     body = json.loads(out.read_text(encoding="utf-8"))
-    assert [item["name"] for item in body["components"]] == ["PyYAML", "verso-client", "swagger-ui-dist", "verso-en-de"]
+    assert [item["name"] for item in body["components"]] == [
+        "PyYAML",
+        "verso-client",
+        "swagger-ui-dist",
+        "verso-en-de",
+        "lid.176",
+    ]
     assert body["dependencies"] == [
         {"ref": "root", "dependsOn": ["PyYAML==1"]},
         {"ref": "PyYAML==1", "dependsOn": []},
@@ -228,6 +234,7 @@ def test_the_bill_of_a_wheel_has_what_is_in_the_file_with_its_licences(sbom: Mod
         "llvm-cxx-runtime": [{"expression": "Apache-2.0 WITH LLVM-exception"}],
         "swagger-ui-dist": [{"license": {"id": "Apache-2.0"}}],
         "verso-en-de": [{"license": {"id": "CC-BY-SA-4.0"}}],
+        "lid.176": [{"license": {"id": "CC-BY-SA-3.0"}}],
     }
     (dependencies,) = bill["dependencies"]
     assert set(dependencies["dependsOn"]) == {item["bom-ref"] for item in bill["components"]}

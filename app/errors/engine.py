@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.errors.problems import ServiceError
-from model.languages import LanguagePairs
+from model.languages import LanguagePairs, closest, english_name
 
 
 class QueueFull(ServiceError, code="queue_full", status=429, title="Too many sentences are waiting", retry_after=True):
@@ -176,9 +176,15 @@ class DetectedPairNotServed(
     """
 
     def __init__(self, language: str, confidence: float, target: str | None, pairs: LanguagePairs) -> None:
-        request = "no target is named" if target is None else f"target is {target!r}"
-        super().__init__(
-            f"The text seems to be {language!r} (confidence {confidence:.2f}) and {request}: no single loaded pair "
-            f"matches. Name source and target; loaded pairs: {pairs.describe()}."
-        )
+        if closest(language, pairs.languages) is None:
+            super().__init__(
+                f"The text is probably {english_name(language)} ({language!r}, confidence {confidence:.2f}), which no "
+                f"loaded model translates. If it is not, name its source. Loaded pairs: {pairs.describe()}."
+            )
+        else:
+            request = "no target is named" if target is None else f"target is {target!r}"
+            super().__init__(
+                f"The text seems to be {language!r} (confidence {confidence:.2f}) and {request}: no single loaded pair "
+                f"matches. Name source and target; loaded pairs: {pairs.describe()}."
+            )
         self.language = language

@@ -1,4 +1,4 @@
-"""Language detection among the loaded languages, with the library lingua.
+"""Language detection: among the loaded languages with the library lingua, and of texts in other languages.
 
 The language of a short text, such as the single word *Hallo*, is sometimes detected wrongly. Callers that know the
 language should name it.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.serving.identification import other_language
 from model.languages import closest, plain_code
 from model.text.placeholders import without_spans
 from model.translation.options import TranslationOptions
@@ -38,8 +39,9 @@ class Detection:
     """The language of a text.
 
     Args:
-        language: Its code, in the spelling of a loaded model.
-        confidence: Its probability among the loaded languages, 0 to 1.
+        language: Its code, in the spelling of a loaded model; that of a language that is not loaded if the text is
+            almost certainly in it.
+        confidence: Its probability among the loaded languages, or among all, 0 to 1.
         alike: All loaded codes that the detector does not distinguish (``zh-Hans`` and ``zh-Hant``), ``language``
             first.
     """
@@ -73,6 +75,17 @@ def words_of(text: str, options: TranslationOptions) -> str:
     return "\n".join(without_spans(text.text, text.protected) for text in texts)
 
 
+def other_than(text: str, *languages: str) -> Detection | None:
+    """The language of a text that is almost certainly in none of some languages.
+
+    Args:
+        text: The text.
+        languages: Their codes.
+    """
+    other = other_language(text, languages)
+    return None if other is None else Detection(other.code, other.probability, (other.code,))
+
+
 class LanguageDetector:
     """Detects languages. Its data is loaded on first use, and again when the languages change.
 
@@ -91,15 +104,15 @@ class LanguageDetector:
 
         Args:
             texts: The texts.
-            languages: Codes of the languages to consider; languages that lingua does not support are never detected.
+            languages: Codes of the loaded languages; those that lingua does not support are never detected.
 
         Returns:
-            For each text its language, or None if no language uses its letters.
+            For each text its language, or None if no loaded language uses its letters and no other is certain.
         """
         with self._lock:
             if languages != self._languages:
                 self._prepare(languages)
-            return [self._detect(text) for text in texts]
+            return [other_than(text, *languages) or self._detect(text) for text in texts]
 
     def _detect(self, text: str) -> Detection | None:
         first_letter = next((index for index, character in enumerate(text) if character.isalpha()), None)

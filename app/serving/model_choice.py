@@ -1,4 +1,8 @@
-"""The choice of a model for each text of a request; languages are detected if ``source`` is ``auto``."""
+"""The choice of a model for each text of a request, and the detection of languages.
+
+If ``source`` is ``auto``, languages are detected first; otherwise texts that are certainly in another language than the
+stated one are marked.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import Leg, ModelT, Registry
-from app.serving.detection import Detection, LanguageDetector, has_letters, words_of
+from app.serving.detection import Detection, LanguageDetector, has_letters, other_than, words_of
 from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
 from model.translation.options import TranslationOptions
@@ -21,6 +25,9 @@ DETECT = "auto"
 
 NO_LANGUAGE = "zxx"
 """The ISO 639 code of texts without letters ("no linguistic content")."""
+
+MANY_TEXTS = 4
+"""Texts from whose number on the event loop does not wait for their languages; each takes about 50 us."""
 
 _T = TypeVar("_T")
 
@@ -39,7 +46,8 @@ class ModelChoice(Generic[ModelT]):
 
     Args:
         legs: One or two legs; the second one translates what the first one wrote.
-        detected: The result of language detection, or None if the language was given.
+        detected: The result of language detection; if the language was given, None unless the text is almost certainly
+            in another one.
     """
 
     legs: tuple[Leg[ModelT], ...]
@@ -149,7 +157,10 @@ class ModelChooser(Generic[ModelT]):
             UnsupportedPair: No loaded pair fits the request.
         """
         if source is None or source.lower() != DETECT:
-            return [ModelChoice(self._registry.route(source, target))] * len(texts)
+            code = self._registry.route(source, target)[0].source
+            others = await self._others(texts, code)
+            legs = self._registry.route(source, target)  # models may have been unloaded meanwhile
+            return [ModelChoice(legs, other) for other in others]
         if target is not None and closest(target, self._registry.pairs.targets) is None:
             raise UnsupportedPair(source, target, self._registry.pairs)
         words: list[str | InputError] = list(texts)
@@ -173,6 +184,12 @@ class ModelChooser(Generic[ModelT]):
                 for text, choice in zip(texts, choices, strict=True)
             ]
         return choices
+
+    async def _others(self, texts: Sequence[str], source: str) -> list[Detection | None]:
+        """The languages of texts that are almost certainly not in the stated one."""
+        if len(texts) <= MANY_TEXTS:
+            return [other_than(text, source) for text in texts]
+        return await self._off_loop(lambda: [other_than(text, source) for text in texts])
 
     def refused(self, text: str, target: str | None, choice: Unchanged) -> Exception:
         """The error for a text that needs no model, in a request for something that needs one.

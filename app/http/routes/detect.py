@@ -23,7 +23,8 @@ class DetectResponse(AnswerBody):
     """The languages of texts."""
 
     detections: list[DetectedBody | None]
-    """One for each text, in order; null for a text without letters, or with letters of no loaded language."""
+    """One for each text, in order; null for a text without letters, or if no loaded language uses its letters and it is
+    too short for others."""
 
 
 DETECT_ANSWER = DetectResponse(detections=[DetectedBody(language="de", confidence=0.98), None])
@@ -42,7 +43,7 @@ DETECT_REQUESTS = request_examples(
 async def detect(
     request: Request, body: Annotated[DetectRequest, Body(openapi_examples=DETECT_REQUESTS)]
 ) -> DetectResponse:
-    """Detect the language of each text, among the loaded languages.
+    """Detect the language of each text: among the loaded languages, unless it is almost certainly in another one.
 
     Short texts are sometimes detected wrongly.
     """

@@ -118,7 +118,8 @@ class AttentionResponse(AnswerBody):
     """The model that answered."""
 
     detected: DetectedBody | None
-    """The detected language of the sentence; null unless `source` was `auto`."""
+    """The detected language of the sentence; null if `source` was named, unless it is almost certainly in another
+    language."""
 
     search: list[SearchStepBody] | None = None
     """The steps of the search for the translation; absent unless `return_search`."""

@@ -142,7 +142,8 @@ class TranslationBody(AnswerBody):
     """The pivot language and the first model, if two models translated it; absent if one did."""
 
     detected: DetectedBody | None
-    """Its detected language; null for a text without letters, and unless `source` was `auto`."""
+    """Its detected language; null for a text without letters. If `source` was named: null, unless the text is almost
+    certainly in another language."""
 
     confidence: ConfidenceBody | None = Field(default=None, exclude_if=is_none)
     """The model's confidence; absent unless `return_confidence`."""

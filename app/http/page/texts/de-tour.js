@@ -4,10 +4,10 @@ export default {
   "tour.beam.greedy":
     "Das Modell liefert nur die Wahrscheinlichkeit des nächsten Tokens. Die Wahrscheinlichkeit eines Satzes ist das Produkt über seine Token, ihr Logarithmus also eine Summe. Die Greedy-Suche nimmt in jedem Schritt das wahrscheinlichste Token. Aber mit dem besten ersten Wort muss nicht der beste Satz beginnen: Seine Fortsetzungen können unwahrscheinlich sein.",
   "tour.beam.hypotheses":
-    "Die Strahlsuche (beam search) behält die K besten Hypothesen. In jedem Schritt wird jede Hypothese mit jedem Token fortgesetzt; die besten Kandidaten bleiben, die anderen werden verworfen. Eine Hypothese, die die Endmarke schreibt, ist beendet.",
+    "Die Beam-Suche (beam search) behält die K besten Hypothesen. In jedem Schritt wird jede Hypothese mit jedem Token fortgesetzt; die besten Kandidaten bleiben, die anderen werden verworfen. Eine Hypothese, die die Endmarke schreibt, ist beendet.",
   "tour.beam.penalty":
     "Jedes Token verkleinert die Summe, bloße Summen bevorzugen also kurze Sätze. Die Längenstrafe a gleicht das aus: Mit 0 werden Summen verglichen, mit 1 die Mittelwerte der Log-Wahrscheinlichkeiten.",
-  "tour.beam.beamSizeK": "Strahlbreite K",
+  "tour.beam.beamSizeK": "Breite des Beams K",
   "tour.beam.lengthPenaltyA": "Längenstrafe a",
   "tour.beam.stepByStep": "Schritt für Schritt",
   "tour.beam.theFinishedHypotheses": "Die beendeten Hypothesen",

@@ -220,6 +220,7 @@ export default {
   "translate.alreadyIn": "Der Text ist schon in der Zielsprache ({language}).",
   "translate.translateInto": "Übersetzen in: {target}",
   "translate.looksLike": "Der Text sieht nach einer anderen Sprache aus: {language}.",
+  "translate.notTranslated": "Der Text sieht nach einer Sprache aus, die hier kein Modell übersetzt: {language}.",
   "translate.switchTo": "Übersetzen aus: {language}",
   "translate.mayBeIn": "Vielleicht ist der Text schon in der Zielsprache ({language}); sicher ist das nicht.",
   "translation-facts.via": "Über {language}:",

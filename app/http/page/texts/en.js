@@ -214,6 +214,7 @@ export default {
   "translate.alreadyIn": "The text is already in {language}.",
   "translate.translateInto": "Translate it into {target}",
   "translate.looksLike": "The text looks like {language}.",
+  "translate.notTranslated": "The text looks like {language}, which no model here translates.",
   "translate.switchTo": "Translate from {language}",
   "translate.mayBeIn": "The text may already be in {language}; the service is not sure.",
   "translation-facts.via": "Via {language}:",

@@ -6,7 +6,7 @@ import { fill, h } from "../element.js";
 import { languageName } from "../languages.js";
 import { DocumentEntry, pairText } from "./document-entry.js";
 import { endingOf, sampleOf } from "./document-sample.js";
-import { languageOf, SURE } from "./source-check.js";
+import { languageOf, SURE } from "./detected-language.js";
 import { t } from "../texts.js";
 
 /** @import { Fields } from "./live-translation.js" */

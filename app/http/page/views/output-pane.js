@@ -112,16 +112,17 @@ export class OutputPane {
 
   /**
    * @param {string} message
-   * @param {string} label The label of the button.
-   * @param {() => void} action
+   * @param {string} [label] The label of the button; without one there is none.
+   * @param {() => void} [action]
    */
   showNotice(message, label, action) {
     const act = () => {
-      action();
+      action?.();
       // The button is gone, or will be.
       this.#output.focus();
     };
-    fill(this.#notice, h("p", { role: "alert" }, message), h("button", { type: "button", onclick: act }, label));
+    const button = label && h("button", { type: "button", onclick: act }, label);
+    fill(this.#notice, h("p", { role: "alert" }, message), button || "");
     this.#notice.classList.remove("error");
     this.#notice.hidden = false;
   }

@@ -8,10 +8,9 @@ import { languageName, languageTag } from "../languages.js";
 import { count, percent } from "../numbers.js";
 import { examplesIn } from "../chosen-sentence.js";
 import { t } from "../texts.js";
+import { SURE } from "./detected-language.js";
 
 /** @import { Choices, Page, Translation } from "../types.js" */
-
-const SURE = 0.8;
 
 const MAX_EXAMPLES = 4;
 

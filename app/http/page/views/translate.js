@@ -8,6 +8,7 @@ import { h } from "../element.js";
 import { fragmentFor } from "../fragment.js";
 import { languageName } from "../languages.js";
 import { beamSize, optionFields } from "../option-fields.js";
+import { SURE } from "./detected-language.js";
 import { Documents } from "./documents.js";
 import { GlossaryChoice } from "./glossary-choice.js";
 import { LanguageBar } from "./language-bar.js";
@@ -15,7 +16,6 @@ import { announcementOf, LinkedTexts } from "./linked-texts.js";
 import { LiveTranslation } from "./live-translation.js";
 import { Options } from "./options.js";
 import { OutputPane } from "./output-pane.js";
-import { SourceCheck, SURE } from "./source-check.js";
 import { SourcePane } from "./source-pane.js";
 import { t } from "../texts.js";
 
@@ -51,7 +51,6 @@ class TranslateView {
   #documents;
   /** @type {Translation | null} The translation of the text, once it is complete. */
   #translation = null;
-  #sourceCheck = new SourceCheck();
   /** The shown text: the translation, or its first sentences. */
   #shownText = "";
 
@@ -188,7 +187,7 @@ class TranslateView {
         this.#sourcePane.showDetected(translation.detected);
         this.#page.announce(announcementOf(translation.text, t("translate.translated")));
         if (isInTarget(translation)) this.#proposeTarget(translation);
-        else void this.#checkSource();
+        else this.#doubtSource(translation);
       },
       detailed: (translation) => {
         this.#setTranslation(translation);
@@ -245,17 +244,23 @@ class TranslateView {
     );
   }
 
-  /** Offers the language that the text looks like, if another was stated. */
-  async #checkSource() {
+  /**
+   * Names the language that the text looks like if another was stated, and offers it if a model translates it.
+   *
+   * @param {Translation} translation
+   */
+  #doubtSource({ detected }) {
     const { store, languages } = this.#page;
-    const { source, target, text } = store.get();
-    const language = await this.#sourceCheck.otherThan(text, source);
-    const now = store.get();
-    if (!language || now.text !== text || now.source !== source || now.target !== target) return;
+    const { source, target } = store.get();
+    if (!detected || source === "auto") return;
+    const { language } = detected;
+    const name = languageName(language);
     const targets = languages.targets(language);
     const turned = [target, source].find((code) => targets.includes(code)) ?? targets[0];
-    if (!languages.sources.includes(language) || !turned) return;
-    const name = languageName(language);
+    if (!languages.sources.includes(language) || !turned) {
+      this.#outputPane.showNotice(t("translate.notTranslated", { language: name }));
+      return;
+    }
     this.#outputPane.showNotice(
       t("translate.looksLike", { language: name }),
       t("translate.switchTo", { language: name }),
