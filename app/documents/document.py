@@ -74,6 +74,11 @@ class Document:
     seconds_left: float | None = None
 
     @property
+    def was_in_target(self) -> bool:
+        """Whether it came back unchanged because its sentences were in the target language."""
+        return self.status == "done" and self.source == self.target and bool(self.num_sentences)
+
+    @property
     def is_active(self) -> bool:
         """Whether it is or will be translated."""
         return self.status in ACTIVE

@@ -315,6 +315,7 @@ class Document:
         seconds_left: Estimated seconds until it is done; None if unknown.
         expires_at: When the service deletes it (ISO 8601).
         untranslated: Sentences that could not be translated and stay as in the source.
+        already_in: The target language, if the document was detected to be in it and came back unchanged.
         problem: The reason of its failure.
     """
 
@@ -325,6 +326,7 @@ class Document:
     seconds_left: float | None = None
     expires_at: str | None = None
     untranslated: int = 0
+    already_in: str | None = None
     problem: Problem | None = None
 
     @property

@@ -88,6 +88,14 @@ async def test_a_document_there_and_back() -> None:
         problem_of(await client.get(f"/documents/{added['id']}"), 404, "document_not_found")
 
 
+async def test_a_document_in_the_target_language_is_said_to_be_in_it() -> None:
+    async with serving() as client:
+        document = await ended(
+            client, (await post(client, b"The cat and the dog.", source="auto", target="en")).json()["id"]
+        )
+        assert (document["status"], document["already_in"]) == ("done", "en")
+
+
 async def test_a_partial_result_is_no_longer_written_when_its_client_has_left(service: RoteService) -> None:
     app = rote_app(service)
     launched, finished = asyncio.Event(), asyncio.Event()

@@ -233,6 +233,7 @@ def document_body(document: Document) -> DocumentBody:
         seconds_left=None if seconds_left is None else round(seconds_left, 1),
         expires_at=_shown_time(document.expires_at),
         untranslated=document.num_left,
+        already_in=document.target if document.was_in_target else None,
         problem=None if document.problem is None else ProblemBody.model_validate(document.problem),
     )
 

@@ -51,6 +51,9 @@ class DocumentBody(AnswerBody):
     """Processed sentences that could not be translated, for example because a model failed, and remain in the source
     language; absent if there are none."""
 
+    already_in: str | None = Field(default=None, exclude_if=is_none)
+    """The target language, if the document was detected to be in it and came back unchanged; absent otherwise."""
+
     problem: ProblemBody | None = Field(default=None, exclude_if=is_none)
     """Why it failed; absent unless it failed."""
 

@@ -467,6 +467,9 @@ async def test_a_document_in_the_target_language_comes_back_unchanged() -> None:
     async with open_bench() as bench:
         document = await bench.ended(await bench.add(b"der Hund", source="auto", target="de"))
         assert (document.status, await bench.text(document)) == ("done", "der Hund")
+        assert document.was_in_target
+        assert not (await bench.ended(await bench.add(b"12", source="auto", target="de"))).was_in_target
+        assert not (await bench.ended(await bench.add(b"the cat", source="auto"))).was_in_target
 
 
 async def test_sentences_that_fail_stay_as_they_are_and_are_counted() -> None:
