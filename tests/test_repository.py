@@ -59,6 +59,7 @@ def test_imported_packages_are_the_declared_ones() -> None:
         "yaml": "pyyaml",
         "lingua": "lingua_language_detector",
         "re2": "google_re2",
+        "fasttext": "fasttext_predict",
         "markdown_it": "markdown_it_py",
     }
     starlette_reads_forms_with = {"python_multipart"}
