@@ -137,38 +137,27 @@ async def test_weblate_tries_deepl_when_it_is_configured_and_keeps_placeholders(
     assert item["text"] == 'HELLO <x id="7"></x>, SEE <b>THIS</b> &amp; THAT'
 
 
-async def test_weblate_stores_its_glossary_translates_with_it_and_replaces_it(port: int) -> None:
+async def test_weblate_stores_a_glossary_translates_with_it_and_deletes_it(port: int) -> None:
     key = "Authorization: DeepL-Auth-Key any"
-    glossary = {
-        "name": "weblate:1:EN:DE:abc",
-        "source_lang": "EN",
-        "target_lang": "DE",
-        "entries": "apple\tBirne\n",
-        "entries_format": "tsv",
-    }
-    pairs, _, listed = await exchange(
+    terms = {"source_lang": "en", "target_lang": "de", "entries": "apple\tBirne\n", "entries_format": "tsv"}
+    supported, rephrased, _, listed = await exchange(
         port,
-        from_weblate("GET", "/v2/glossary-language-pairs", None, key),
-        from_weblate("POST", "/v2/glossaries", glossary, key),
-        from_weblate("GET", "/v2/glossaries", None, key),
+        from_weblate("GET", "/v3/languages?resource=glossary", None, key),
+        from_weblate("GET", "/v3/languages?resource=write", None, key),
+        from_weblate("POST", "/v3/glossaries", {"name": "weblate:1:EN:DE:abc", "dictionaries": [terms]}, key),
+        from_weblate("GET", "/v3/glossaries", None, key),
     )
-    assert {"source_lang": "en", "target_lang": "de"} in pairs.json["supported_languages"]
+    assert {item["lang"] for item in supported.json if item["usable_as_source"]} == {"de", "en"}
+    assert rephrased.json == []  # no language can be rephrased; Weblate reads an error as a failure of the service
     (stored,) = listed.json["glossaries"]
-    assert stored["name"] == glossary["name"]
-    content = {
-        "text": ["the apple"],
-        "source_lang": "EN",
-        "target_lang": "DE",
-        "formality": "default",
-        "tag_handling": "xml",
-        "ignore_tags": ["x"],
-        "glossary_id": stored["glossary_id"],
-    }
+    assert stored["name"] == "weblate:1:EN:DE:abc"
+    id = stored["glossary_id"]
+    content = {"text": ["the apple"], "source_lang": "EN", "target_lang": "DE", "tag_handling": "xml"}
     translated, _, left = await exchange(
         port,
-        from_weblate("POST", "/v2/translate", content, key),
-        from_weblate("DELETE", f"/v2/glossaries/{stored['glossary_id']}", None, key),
-        from_weblate("GET", "/v2/glossaries", None, key),
+        from_weblate("POST", "/v2/translate", {**content, "ignore_tags": ["x"], "glossary_id": id}, key),
+        from_weblate("DELETE", f"/v3/glossaries/{id}", None, key),
+        from_weblate("GET", "/v3/glossaries", None, key),
     )
     assert [item["text"] for item in translated.json["translations"]] == ["THE Birne"]
     assert left.json == {"glossaries": []}

@@ -183,8 +183,15 @@ class LanguagesParameters(_Parameters):
 class ResourceParameters(_Parameters):
     """What the languages are for."""
 
-    resource: Literal["translate_text", "translate_document", "glossary"] = "translate_text"
-    """The part of the protocol that the languages can be used with."""
+    resource: Literal["translate_text", "translate_document", "glossary", "style_rules", "voice", "write"] = (
+        "translate_text"
+    )
+    """The part of the protocol that the languages can be used with; none can be used with the last three."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether this service has that part."""
+        return self.resource in ("translate_text", "translate_document", "glossary")
 
 
 class DictionaryParameters(_Parameters):
