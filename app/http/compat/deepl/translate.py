@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.errors import InvalidParameter
+from app.errors import InvalidParameter, LanguageNotDetected
 from app.glossaries.terms import merge_glossaries, terms_in
 from app.http.access import caller_of, metered
 from app.http.compat.deepl.answers import TRANSLATIONS, DeepLTranslation, DeepLTranslations
@@ -57,8 +57,9 @@ async def translate(
 ) -> Response:
     """Translate one text or a list of texts.
 
-    Unknown parameters are ignored. If the service is busy or still loading, the answer waits. If the client
-    disconnects, the work continues for 10 seconds, so that a client that repeats its request gets the answer.
+    Unknown parameters are ignored. A text whose language cannot be detected comes back unchanged. If the service is
+    busy or still loading, the answer waits. If the client disconnects, the work continues for 10 seconds, so that a
+    client that repeats its request gets the answer.
     """
     characters = sum(map(len, body.text))
     log_fields(request.scope).update(texts=len(body.text), characters=characters)
@@ -137,9 +138,12 @@ async def _translations(request: Request, body: TranslateParameters, terms: Stor
     for index, text in enumerate(body.text):
         if (term := text.strip()) in exact:
             translations.append((text.replace(term, exact[term]), body.source_lang or ""))
+        elif isinstance(result := next(results), LanguageNotDetected):
+            # LibreOffice empties the paragraph of a request that fails.
+            translations.append((text, NO_LANGUAGE))
         else:
-            result = _checked(next(results), index, body)
-            translations.append((result.text, body.source_lang or result.source))
+            translation = _checked(result, index, body)
+            translations.append((translation.text, body.source_lang or translation.source))
     return translations
 
 
