@@ -13,6 +13,7 @@ from app.errors import (
     BodyTooLarge,
     DeadlineExceeded,
     DeadlineUnreachable,
+    DetectedPairNotServed,
     InferenceFailed,
     LanguageNotDetected,
     NotReady,
@@ -164,6 +165,15 @@ async def test_a_text_whose_language_cannot_be_detected_comes_back_unchanged(
 ) -> None:
     service.errors["b"] = LanguageNotDetected(LanguagePairs(MANIFEST.pairs))
     assert texts(await translate(client, text=["a", "b"])) == ["A", "b"]
+
+
+async def test_a_text_in_a_language_that_is_not_loaded_comes_back_unchanged(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
+    service.errors["b"] = DetectedPairNotServed("fr", 0.99, "de", LanguagePairs(MANIFEST.pairs))
+    first, second = (await translate(client, text=["a", "b"])).json()["translations"]
+    assert first["text"] == "A"
+    assert (second["text"], second["detected_source_language"]) == ("b", "FR")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.errors import InvalidParameter, LanguageNotDetected
+from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.glossaries.terms import merge_glossaries, terms_in
 from app.http.access import caller_of, metered
 from app.http.compat.deepl.answers import TRANSLATIONS, DeepLTranslation, DeepLTranslations
@@ -57,9 +57,9 @@ async def translate(
 ) -> Response:
     """Translate one text or a list of texts.
 
-    Unknown parameters are ignored. A text whose language cannot be detected comes back unchanged. If the service is
-    busy or still loading, the answer waits. If the client disconnects, the work continues for 10 seconds, so that a
-    client that repeats its request gets the answer.
+    Unknown parameters are ignored. A text whose language cannot be detected, or is not loaded, comes back unchanged.
+    If the service is busy or still loading, the answer waits. If the client disconnects, the work continues for 10
+    seconds, so that a client that repeats its request gets the answer.
     """
     characters = sum(map(len, body.text))
     log_fields(request.scope).update(texts=len(body.text), characters=characters)
@@ -141,6 +141,8 @@ async def _translations(request: Request, body: TranslateParameters, terms: Stor
         elif isinstance(result := next(results), LanguageNotDetected):
             # LibreOffice empties the paragraph of a request that fails.
             translations.append((text, NO_LANGUAGE))
+        elif isinstance(result, DetectedPairNotServed) and not result.is_loaded:
+            translations.append((text, result.language))
         else:
             translation = _checked(result, index, body)
             translations.append((translation.text, body.source_lang or translation.source))
