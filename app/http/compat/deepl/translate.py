@@ -139,7 +139,7 @@ async def _translations(request: Request, body: TranslateParameters, terms: Stor
         if (term := text.strip()) in exact:
             translations.append((text.replace(term, exact[term]), body.source_lang or ""))
         elif isinstance(result := next(results), LanguageNotDetected):
-            # LibreOffice empties the paragraph of a request that fails.
+            # LibreOffice empties the paragraph of a request that fails (decision 0051).
             translations.append((text, NO_LANGUAGE))
         elif isinstance(result, DetectedPairNotServed) and not result.is_loaded:
             translations.append((text, result.language))
