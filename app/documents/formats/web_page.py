@@ -5,12 +5,24 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 
-from app.documents.formats.document_file import FRONT_MATTER, TextFile, Unit, unescaped
+from app.documents.formats.document_file import TextFile, Unit, unescaped
 from app.documents.formats.encodings import HTML
-from model.text.markup.html_items import html_items
+from app.documents.formats.front_matter import add_front_matter, end_of_front_matter, front_matter_marks
+from app.documents.formats.languages import LanguageMark, is_right_to_left, language_mark
+from model.text.markup.html_items import html_items, tag_attributes
 from model.text.markup.items import Item, Role
 
+_MARKS = re.compile("lang|dir|locale", re.IGNORECASE)
+"""What the source of a tag has in it that depends on a language."""
+
+_META = re.compile(r"<meta\b", re.IGNORECASE)
+_LANGUAGE_KEYS = frozenset(
+    {"content-language", "language", "og:locale", "inlanguage", "dc.language", "dcterms.language"}
+)
+_WITH_DIRECTION = frozenset({"html", "body"})
 _SENTENCE_END = re.compile(r"[.!?…][\"'»”’)]{0,3}\s+|[。！？]")
 _TEXT_AREA = re.compile(r"<textarea\b[^<>]{0,500}+>\Z", re.IGNORECASE)
 _LONGEST_TAG = 520
@@ -33,8 +45,7 @@ class WebPage(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self.text = self.prepared(self.text)
-        front_matter = FRONT_MATTER.match(self.text)
-        begin = front_matter.end() if front_matter else 0
+        begin = add_front_matter(self)
         for start, end in html_stretches(self.text[begin:]):
             self._add(begin + start, begin + end)
 
@@ -49,6 +60,60 @@ class WebPage(TextFile):
     def prepared(self, text: str) -> str:
         """The page as HTML."""
         return text
+
+    def language_marks(self, text: str) -> Iterator[LanguageMark]:
+        """The attributes of translated elements that name their language or its direction, and metadata that does."""
+        yield from front_matter_marks(text)
+        position = end_of_front_matter(text)
+        for item in html_items(text[position:]):
+            # Elements that are kept have no name.
+            if item.name in _WITH_DIRECTION or (_MARKS.search(item.source) and (item.name or _META.match(item.source))):
+                for mark in _marks_of_tag(item.source, item.name):
+                    yield replace(mark, start=position + mark.start, end=position + mark.end)
+            position += len(item.source)
+
+
+def _marks_of_tag(tag: str, name: str) -> Iterator[LanguageMark]:
+    """The marks of a tag.
+
+    Args:
+        tag: Its source.
+        name: The name of its element; empty for metadata.
+    """
+    values = {key: (start, end) for key, start, end in reversed(list(tag_attributes(tag)))}
+    values = {
+        key: (start + 1, end - 1) if tag[start : start + 1] in ("'", '"') else (start, end)
+        for key, (start, end) in values.items()
+    }
+    if name:
+        names = ["lang", "xml:lang"]
+    else:
+        keys = {
+            tag[slice(*values[key])].lower() for key in ("name", "property", "itemprop", "http-equiv") if key in values
+        }
+        names = ["content"] if keys & _LANGUAGE_KEYS else []
+    marks = [language_mark(tag, *values[key]) for key in names if key in values]
+    direction = values.get("dir", (-1, -1))
+    if name and tag[slice(*direction)].lower() in ("rtl", "ltr"):
+        is_outer = name in _WITH_DIRECTION
+        marks.append(LanguageMark(*direction, partial(_direction_like, tag[slice(*direction)], is_outer)))
+    elif name == "html" and "dir" not in values and not tag.startswith("</"):
+        end = len(name) + 1
+        marks.append(LanguageMark(end, end, lambda target: ' dir="rtl"' if is_right_to_left(target) else ""))
+    return iter(sorted(filter(None, marks), key=lambda mark: mark.start))
+
+
+def _direction_like(direction: str, is_outer: bool, target: str) -> str:
+    """The direction of an element of a page in the target language.
+
+    Args:
+        direction: The one that it has.
+        is_outer: Whether it is around all text. In others, text may be from left to right in any language.
+        target: The target language.
+    """
+    if is_right_to_left(target):
+        return "rtl" if is_outer else direction
+    return "ltr"
 
 
 def html_stretches(document: str) -> Iterator[tuple[int, int]]:

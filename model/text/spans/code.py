@@ -16,7 +16,8 @@ _BACKTICKS = re.compile("`+")
 
 _FRONT_MATTER = re.compile(
     r"---[ \t]*+\r?\n(?=[a-z#])"
-    r"(?:(?!---|\.\.\.)(?:[\w\"'][^\r\n:]*+:(?=\s)|[- \t#\]}]|(?=\r?\n))[^\r\n]*+\r?\n)++(?:---|\.\.\.)(?=[ \t]*+(?:\r?\n|\Z))"
+    r"(?:(?!---|\.\.\.)(?:[\w\"'][^\r\n:]*+:(?=\s)|[- \t#\]}]|(?=\r?\n))[^\r\n]*+\r?\n)++"
+    r"(?:---|\.\.\.)(?=[ \t]*+(?:\r?\n|\Z))"
     r"|\+\+\+[ \t]*+\r?\n(?=[a-z#\[])(?:(?!\+\+\+)[^\n]*+\n)++\+\+\+(?=[ \t]*+(?:\r?\n|\Z))"
 )
 """Metadata in YAML or TOML: each line has a key, belongs to the value of the line before, or is a comment."""

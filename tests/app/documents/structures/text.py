@@ -67,6 +67,16 @@ TEXT = (
                 "<title>‹My page›</title><noscript>‹Off›</noscript><textarea>‹One line›\n\n‹two›</textarea>"
                 '<input type="submit" value="‹Send›">'
             ),
+            "descriptions and titles for search engines and previews": (
+                '<meta name="description" content="‹A red house›"><meta property="og:title" content="‹My page›">'
+                '<meta name="twitter:description" content="‹It is old›">'
+            ),
+            "names of the language": (
+                '<html lang="⟦en-US⟧⟪de-DE⟫"><meta http-equiv="content-language" content="⟦en⟧⟪de⟫">'
+                '<meta property="og:locale" content="⟦en_US⟧⟪de_DE⟫"><p xml:lang=\'⟦en⟧⟪de⟫\'>‹The ›<i lang=⟦en⟧⟪de⟫>'
+                "‹house›</i></p>"
+            ),
+            "titles and descriptions in front matter": "---\ntitle: ‹A house›\nlang: ⟦en⟧⟪de⟫\n---\n<p>‹Yes›</p>",
         },
         {
             "tags and comments": '<p class="big"><!-- a note --><img src="a.png"></p>',
@@ -74,7 +84,9 @@ TEXT = (
                 "<code>a b</code><pre>kept as it is</pre><script>var a</script><style>p</style>"
             ),
             '`translate="no"`': '<p translate="no">Verso is</p>',
-            "front matter": "---\ntitle: A house\n---\n<p>‹Yes›</p>",
+            "other front matter": "---\nlayout: page\n---\n<p>‹Yes›</p>",
+            "elements in other languages": '<html lang="de"><p>‹Yes› <i lang="fr">oui</i></p>',
+            "names, addresses, dates": '<meta name="author" content="Tom King"><meta property="og:url" content="https://x.y">',
             "code of template languages": "<p>{% if a > 1 %}‹Some›{% endif %}</p>",
         },
         has_marked_text=True,
