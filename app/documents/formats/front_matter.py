@@ -1,6 +1,6 @@
 """Metadata in YAML or TOML before a page, for the program that makes a site of it.
 
-Titles and descriptions are translated, as readers see them. Everything else stays: programs may look for it, as for tags.
+Titles and descriptions are translated, as readers see them. Everything else stays: programs may look for it.
 """
 
 from __future__ import annotations

@@ -48,11 +48,13 @@ def language_mark(text: str, start: int, end: int) -> LanguageMark | None:
     return LanguageMark(start, end, lambda target: written_like(name, target), name) if names_language(name) else None
 
 
+@lru_cache(maxsize=1000)
 def names_language(text: str) -> bool:
     """Whether a text is the code of a language in any spelling; those for several languages and for none are not."""
     return bool(_NAME.fullmatch(text)) and text[:3].lower() not in _NO_LANGUAGE and is_language(text)
 
 
+@lru_cache(maxsize=1000)
 def written_like(name: str, target: str) -> str:
     """The target language in the spelling of another one: like ``en_US``, ``de`` is ``de_DE``.
 
@@ -73,7 +75,7 @@ def written_like(name: str, target: str) -> str:
 
 @lru_cache(maxsize=100)
 def locale_of(target: str) -> str:
-    """A language with a region, by default that of most of its texts: ``de-DE`` for ``de``, ``zh-TW`` for ``zh-Hant``."""
+    """A language with a region, by default that of most of its texts: ``de-DE``, ``zh-TW`` for ``zh-Hant``."""
     language = Language.get(standard_code(target))
     territory = language.territory or language.maximize().territory
     return f"{language.language}-{territory}" if language.language and territory else standard_code(target)

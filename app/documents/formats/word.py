@@ -37,7 +37,7 @@ class WordDocument(PackageFile):
 
     main_part = "word/document.xml"
     relationships = frozenset(
-        {"header", "footer", "footnotes", "endnotes", "numbering", "diagramData", "diagramDrawing"}
+        {"header", "footer", "footnotes", "endnotes", "numbering", "diagramData", "diagramDrawing", "styles"}
     )
 
     def __init__(self, data: bytes) -> None:
@@ -55,6 +55,7 @@ class WordDocument(PackageFile):
                     initial = following_initial
             for text in root.iter("{*}lvlText"):
                 self._add_numbering(text)
+        self.add_labels()
 
     def _add_numbering(self, element: etree._Element) -> None:
         """Add the words around the numbers of a list or of headings."""

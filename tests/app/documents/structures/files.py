@@ -205,6 +205,7 @@ word	meaning
 """,
     ".vtt": """\
 WEBVTT - a film
+Language: ⟦en⟧⟪de⟫
 
 NOTE made by hand
 

@@ -29,6 +29,13 @@ TEXT = (
             "titles": "=====\nTitle\n=====\n\nOther\n-----\nText.\n",
             "admonitions": ".. «note»:: The door is open.\n\n.. «warning»::\n   :«class: big»\n\n   Be careful.\n",
             "captions": ".. «figure:: cat.png\n   :width: 50%»\n\n   The caption.\n",
+            "descriptions of images": (
+                ".. «image:: cat.png\n   :alt:» A cat\n      that sleeps\n   «:width: 50%»\n\nText.\n"
+            ),
+            "titles of code": ".. «code-block:: py\n   :caption:» The first one\n\n   «x = 1»\n\nText.\n",
+            "descriptions for search engines": (
+                ".. «meta::\n   :description:» A guide\n   «:keywords:» red, old\n   «:author: Tom King»\n\nText.\n"
+            ),
             "notes of versions": ".. «versionadded»:: 1.2\n   It is new.\n",
             "fields": ":«param x»: The value\n:«returns»: Nothing\n",
             "footnotes": ".. [«a»] The note.\n\nText.\n",
