@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from app.documents.formats.book import Book
+from app.documents.formats.book import Book, BookData
 from app.documents.formats.catalogues.catalogue import CatalogueFile
 from app.documents.formats.catalogues.string_catalog import StringCatalog
 from app.documents.formats.csv_cells import CsvCells
@@ -110,7 +110,7 @@ def _archive_differences(before: OfficeFile, after: OfficeFile) -> Iterator[Diff
     for name in before.archive.names:
         if name not in after.archive or before.archive[name] == after.archive[name]:
             continue
-        if name in before.part_names():
+        if name in (*before.part_names(), *before.style_names()):
             source, result = (parsed(file.archive[name], ElementBudget()).getroot() for file in (before, after))
             for where, expected, actual in part_differences(source, result):
                 yield Difference(f"{name}, {where}", expected, actual)
@@ -146,7 +146,9 @@ def _text_differences(
     marks = [
         None if number in untranslated else _with_marks(unit, number, is_cued) for number, unit in enumerate(units)
     ]
-    written = read(before.write(marks, target))
+    data = before.write(marks, target)
+    # The data of a book name the target language also if there is nothing to translate in them.
+    written = read(before.written(target) if isinstance(before, BookData) else data)
     assert isinstance(written, TextFile)
     change = _normalisation(before)
     template = _Template(change(written.text), units, is_cued)

@@ -389,6 +389,8 @@ MARKDOWN = {
     "quoted paragraph": repeated("> a\n"),
     "lazy quotation": repeated("a\n", "> > > > > > a\n"),
     "definitions": numbered(lambda n: f"[a{n}]: b\n"),
+    "definitions with titles": numbered(lambda n: f'[a{n}]: b "c d"\n'),
+    "a definition with a long title": repeated("c\n", '[a]: b "', '"\n'),
     "definitions whose titles do not end": repeated('[a]: b\n"c\n'),
     "half of a definition": repeated("[a]:\n"),
     "half of a label": repeated("[a\n"),

@@ -97,9 +97,9 @@ class BookData(TextFile):
     def _put(self, start: int, end: int, translation: str) -> None:
         self.replace(start, end, html.escape(clean(translation), quote=False))
 
-    def language_marks(self, text: str) -> Iterator[LanguageMark]:
+    def language_marks(self) -> Iterator[LanguageMark]:
         """The names of the language of the book, and the direction of its pages."""
-        main = _main_language(text)
+        text, main = self.text, _main_language(self.text)
         for match in _LANGUAGE.finditer(text):
             mark = language_mark(text, *match.span(match.lastgroup or 0))
             if mark and names_same_language(mark.language, main):
@@ -153,8 +153,13 @@ class Book(DocumentFile):
         for name in sorted(self.archive.names, key=lambda name: media_types.get(name) == _PACKAGE_TYPE):  # at last
             if media_types.get(name) in _PAGE_TYPES:
                 page: TextFile = XhtmlPage(self.archive[name])
-            elif media_types.get(name) in (_CONTENTS_TYPE, _PACKAGE_TYPE):
+            elif media_types.get(name) == _CONTENTS_TYPE:
                 page = BookData(self.archive[name])
+            elif media_types.get(name) == _PACKAGE_TYPE:
+                try:
+                    page = BookData(self.archive[name])
+                except DocumentRefused:  # without its data, the pages are a book, too
+                    continue
             else:
                 continue
             self.pages[name] = page

@@ -177,18 +177,18 @@ class TextFile(DocumentFile):
         """Add ``text[start:end]`` as a unit that its translation replaces."""
         self.add(Unit(self.text[start:end], format), lambda translation: self.replace(start, end, translation))
 
-    def language_marks(self, text: str) -> Iterable[LanguageMark]:
-        """What depends on the language of a file of this format.
-
-        Args:
-            text: The text of this file, or of its translation.
-        """
+    def language_marks(self) -> Iterable[LanguageMark]:
+        """What depends on the language of the file."""
         return ()
 
     @property
     def named_language(self) -> str:
         """The language that the file names as its own, without a region if it does so somewhere; empty if none."""
-        return min((mark.language for mark in self.language_marks(self.text) if mark.language), key=len, default="")
+        return min((mark.language for mark in self.language_marks() if mark.language), key=len, default="")
+
+    def in_language(self, text: str, target: str) -> str:
+        """A text that replaces a stretch, with the target language where the text names its language."""
+        return text
 
     def to_bytes(self, target: str) -> bytes:
         """The file with its stretches replaced, which names the target language as its own."""
@@ -196,20 +196,26 @@ class TextFile(DocumentFile):
 
     def written(self, target: str) -> bytes:
         """As :meth:`to_bytes`, also if no stretch is replaced."""
-        text = _replaced(self.text, sorted(self._replaced))
+        stretches = [(start, end, self.in_language(text, target)) for start, end, text in self._replaced]
         if target:
-            marks = sorted(self.language_marks(text), key=lambda mark: mark.start)
-            text = _replaced(text, ((mark.start, mark.end, mark.write(target)) for mark in marks))
-        return self._encoding.encode(text)
+            stretches += [(mark.start, mark.end, mark.write(target)) for mark in self.language_marks()]
+        return self._encoding.encode(with_stretches(self.text, sorted(stretches, key=lambda stretch: stretch[0])))
 
 
-def _replaced(text: str, stretches: Iterable[tuple[int, int, str]]) -> str:
-    """A text with other texts instead of some stretches."""
+def with_stretches(text: str, stretches: Iterable[tuple[int, int, str]]) -> str:
+    """A text with other texts instead of some stretches.
+
+    Args:
+        text: The text.
+        stretches: The first character of each, the one after its last, and the new text, in order. One in another one
+            is left out.
+    """
     parts: list[str] = []
     done = 0
     for start, end, new in stretches:
-        parts += [text[done:start], new]
-        done = end
+        if start >= done:
+            parts += [text[done:start], new]
+            done = end
     return "".join([*parts, text[done:]])
 
 

@@ -30,8 +30,8 @@ _READ_VALUE = re.compile(
     re.DOTALL,
 )
 _FRONT_LINE = re.compile(r"\n(?:(?P<indent>[ \t]*+)[^\s\n][^\n]*|[ \t\r]*(?=\n))")
-_CONSTANT = re.compile("yes|no|true|false|null|on|off|y|n", re.IGNORECASE)
-_PLAIN_VALUE = re.compile(r"[\w.(/](?:[^\n:#]|:(?=\S))*+")
+_CONSTANT = re.compile(r"yes|no|true|false|null|on|off|y|n|\.inf|\.nan|0x[\da-f_]+", re.IGNORECASE)
+_PLAIN_VALUE = re.compile(r"(?=.*[^\W\d_]{2})[\w.(/](?:[^\n:#]|:(?=\S))*+")
 _LANGUAGE = re.compile(r"^(?:lang|language|locale)[ \t]*+[:=][ \t]*+[\"']?(?P<name>[\w-]{2,40}+)", re.MULTILINE)
 
 
@@ -119,13 +119,3 @@ def front_matter_marks(text: str) -> Iterator[LanguageMark]:
         for name in _LANGUAGE.finditer(text, 0, front.end()):
             if mark := language_mark(text, *name.span("name")):
                 yield mark
-
-
-def end_of_front_matter(text: str) -> int:
-    """The index after the front matter of a text; 0 if it has none.
-
-    Args:
-        text: The text.
-    """
-    front = _FRONT_MATTER.match(text)
-    return front.end() if front else 0

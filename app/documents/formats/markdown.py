@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
@@ -46,7 +47,7 @@ class Markdown(TextFile):
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
-        self._references: dict[str, object] = {}
+        self._references: dict[str, dict[str, Any]] = {}
         environment = {"references": self._references}
         self._found: dict[int, int] = {}  # for each line, how far it has been read: cells of a table share one
         row, before = 0, ""
@@ -58,10 +59,20 @@ class Markdown(TextFile):
             elif token.type == "html_block" and token.map:
                 self._add_html(token, *token.map)
             before = token.type
+        for reference in self._references.values():
+            self._add_title(reference["title"], *reference["map"])
 
-    def language_marks(self, text: str) -> Iterator[LanguageMark]:
+    def language_marks(self) -> Iterator[LanguageMark]:
         """The language in the front matter."""
-        return front_matter_marks(text)
+        return front_matter_marks(self.text)
+
+    def _add_title(self, title: str, first: int, last: int) -> None:
+        """Add the title of a link that is defined in some lines; one with references or escapes in it stays."""
+        start, end = self._starts[first], self._starts[min(last, len(self._lines))]
+        found = self.text.rfind(title, start, end)
+        if title and found > start and self.text[found - 1] in "\"'(":
+            put = partial(self.replace, found, found + len(title))
+            self.add(Unit(title), lambda translation: put(caption_source(translation)))
 
     def _add_html(self, token: Token, first: int, last: int) -> None:
         """The text of a block of HTML. One in a quotation is kept, and so are comments and expressions of JSX."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from lxml import etree
@@ -64,8 +65,12 @@ class OfficeFile(DocumentFile):
         raise NotImplementedError
 
     def part_names(self) -> list[str]:
-        """The names of the parts that hold paragraphs, metadata or names of languages, in the order of the archive."""
+        """The names of the parts that hold paragraphs or metadata, in the order of the archive."""
         raise NotImplementedError
+
+    def style_names(self) -> list[str]:
+        """The names of parts without text that name its language. They are read when the document is written."""
+        return []
 
     def roots(self) -> Iterator[etree._Element]:
         """The root of each of these parts."""
@@ -162,9 +167,12 @@ class OfficeFile(DocumentFile):
         for root, aside in self._asides.items():
             del aside[:]
             root.remove(aside)
-        for name, tree in self._trees.items() if target and self._changed else ():
-            if self.name_language(tree.getroot(), target):
-                self._changed.add(name)
+        for name in [*self._trees, *self.style_names()] if target and self._changed else ():
+            with suppress(DocumentRefused):  # a damaged part of this kind may stay as it is
+                tree = self._trees[name] if name in self._trees else parsed(self.archive[name], self.budget)
+                if self.name_language(tree.getroot(), target):
+                    self._trees[name] = tree
+                    self._changed.add(name)
         changed = {
             name: serialised(tree, self.archive[name]) for name, tree in self._trees.items() if name in self._changed
         }

@@ -105,7 +105,7 @@ class OpenDocumentText(OfficeFile):
                 properties.set(language, new.partition("-")[0])
                 properties.set(country, new.rpartition("-")[2] if "-" in new else "none")
                 for other in (f"{_STYLE}rfc-language-tag{kind}", f"{space}script{kind}"):
-                    properties.attrib.pop(other, None)
+                    properties.attrib.pop(other, "")
         return is_changed
 
     def _add_paragraph(self, paragraph: etree._Element) -> None:

@@ -164,10 +164,10 @@ class WebVtt(SubRip):
         if not self.text.startswith(("WEBVTT", "\ufeffWEBVTT")):
             raise DocumentRefused("The file is no WebVTT: it does not begin with WEBVTT.")
 
-    def language_marks(self, text: str) -> Iterator[LanguageMark]:
+    def language_marks(self) -> Iterator[LanguageMark]:
         """The language in the header, as video sites write it."""
-        header = _HEADER.match(text)
-        mark = language_mark(text, *header.span("language")) if header else None
+        header = _HEADER.match(self.text)
+        mark = language_mark(self.text, *header.span("language")) if header else None
         return iter([mark] if mark else [])
 
     def payload(self, lines: list[str], is_last: bool) -> list[str]:

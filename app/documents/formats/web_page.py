@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from app.documents.formats.document_file import TextFile, Unit, unescaped
+from app.documents.formats.document_file import TextFile, Unit, unescaped, with_stretches
 from app.documents.formats.encodings import HTML
-from app.documents.formats.front_matter import add_front_matter, end_of_front_matter, front_matter_marks
+from app.documents.formats.front_matter import add_front_matter, front_matter_marks
 from app.documents.formats.languages import LanguageMark, is_right_to_left, language_mark
 from model.text.markup.html_items import html_items, tag_attributes
-from model.text.markup.items import Item, Role
+from model.text.markup.items import ElementRules, Item, Role
 
-_MARKS = re.compile("lang|dir|locale", re.IGNORECASE)
+_MARKS = re.compile(r"\b(?:lang|dir)\s*=|<meta\b[^<>]*lang|locale", re.IGNORECASE)
 """What the source of a tag has in it that depends on a language."""
 
 _META = re.compile(r"<meta\b", re.IGNORECASE)
@@ -46,7 +46,9 @@ class WebPage(TextFile):
         super().__init__(data)
         self.text = self.prepared(self.text)
         begin = add_front_matter(self)
-        for start, end in html_stretches(self.text[begin:]):
+        items = html_items(self.text[begin:])
+        self._marks = [*front_matter_marks(self.text), *_marks(items, begin)]
+        for start, end in stretches_of(self.text[begin:], items):
             self._add(begin + start, begin + end)
 
     def _add(self, start: int, end: int) -> None:
@@ -61,16 +63,32 @@ class WebPage(TextFile):
         """The page as HTML."""
         return text
 
-    def language_marks(self, text: str) -> Iterator[LanguageMark]:
+    def language_marks(self) -> Iterable[LanguageMark]:
         """The attributes of translated elements that name their language or its direction, and metadata that does."""
-        yield from front_matter_marks(text)
-        position = end_of_front_matter(text)
-        for item in html_items(text[position:]):
-            # Elements that are kept have no name.
-            if item.name in _WITH_DIRECTION or (_MARKS.search(item.source) and (item.name or _META.match(item.source))):
-                for mark in _marks_of_tag(item.source, item.name):
-                    yield replace(mark, start=position + mark.start, end=position + mark.end)
-            position += len(item.source)
+        return self._marks
+
+    def in_language(self, text: str, target: str) -> str:
+        """A paragraph whose tags name the target language."""
+        if not target or not _MARKS.search(text):
+            return text
+        own_language = next((mark.language for mark in self._marks if mark.language), "")
+        items = html_items(text, ElementRules(language=own_language))
+        return with_stretches(text, ((mark.start, mark.end, mark.write(target)) for mark in _marks(items, 0)))
+
+
+def _marks(items: Iterable[Item], position: int) -> Iterator[LanguageMark]:
+    """What depends on the language of some items.
+
+    Args:
+        items: The items.
+        position: The index of the first one in the file.
+    """
+    for item in items:
+        # Elements that are kept have no name.
+        if item.name in _WITH_DIRECTION or (_MARKS.search(item.source) and (item.name or _META.match(item.source))):
+            for mark in _marks_of_tag(item.source, item.name):
+                yield replace(mark, start=position + mark.start, end=position + mark.end)
+        position += len(item.source)
 
 
 def _marks_of_tag(tag: str, name: str) -> Iterator[LanguageMark]:
@@ -124,9 +142,14 @@ def html_stretches(document: str) -> Iterator[tuple[int, int]]:
     Args:
         document: The page.
     """
+    return stretches_of(document, html_items(document))
+
+
+def stretches_of(document: str, items: Iterable[Item]) -> Iterator[tuple[int, int]]:
+    """As :func:`html_stretches`, with the items of the page."""
     run: list[Item] = []
     start = position = 0
-    for item in _divided_at_sentences(html_items(document)):
+    for item in _divided_at_sentences(items):
         is_boundary = item.role is Role.BOUNDARY
         if is_boundary or (run and position - start > _LONG and _ends_sentence(run[-1])):
             yield from _stretch(document, start, run)

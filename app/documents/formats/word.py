@@ -37,7 +37,7 @@ class WordDocument(PackageFile):
 
     main_part = "word/document.xml"
     relationships = frozenset(
-        {"header", "footer", "footnotes", "endnotes", "numbering", "diagramData", "diagramDrawing", "styles"}
+        {"header", "footer", "footnotes", "endnotes", "numbering", "diagramData", "diagramDrawing"}
     )
 
     def __init__(self, data: bytes) -> None:
@@ -56,6 +56,10 @@ class WordDocument(PackageFile):
             for text in root.iter("{*}lvlText"):
                 self._add_numbering(text)
         self.add_labels()
+
+    def style_names(self) -> list[str]:
+        """The styles, which name the language of most text."""
+        return list(self._related_parts(self._main, frozenset({"styles"})))
 
     def _add_numbering(self, element: etree._Element) -> None:
         """Add the words around the numbers of a list or of headings."""

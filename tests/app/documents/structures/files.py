@@ -305,7 +305,7 @@ kept = 1
 
 <div>‹html block›</div>
 
-[r]: http://ref "T"
+[r]: http://ref "‹T›"
 [^1]: A ‹note›
 
 ‹Setext›

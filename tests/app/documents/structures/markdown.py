@@ -22,6 +22,7 @@ MARKDOWN = (
             "titles of links, attributes of tags": (
                 'A [link](«x» "It is") ![the house](«a.png» \'«t»\') <«abbr title»="big word">BW<«/abbr»> on.\n'
             ),
+            "titles of defined links": 'See [this][«p»] one.\n\n[«p»]: «https://x.y» "The page"\n',
             "text in HTML": "«<details>\n<summary>»Click me«</summary>»\n\nHidden *text*.\n\n«</details>»\n",
             "tags in text": 'Press <«kbd»>«Ctrl»</«kbd»> <«b»>and *wait*</«b»><«a name="x"»></«a»> <«i»>there.\n',
             "strong lines": "> **Note**\n> This is it.\n\n**Question:**\nAn answer.\n",
