@@ -199,7 +199,7 @@ class TextFile(DocumentFile):
         stretches = [(start, end, self.in_language(text, target)) for start, end, text in self._replaced]
         if target:
             stretches += [(mark.start, mark.end, mark.write(target)) for mark in self.language_marks()]
-        return self._encoding.encode(with_stretches(self.text, sorted(stretches, key=lambda stretch: stretch[0])))
+        return self._encoding.encode(with_stretches(self.text, sorted(stretches)))
 
 
 def with_stretches(text: str, stretches: Iterable[tuple[int, int, str]]) -> str:
