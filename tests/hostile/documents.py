@@ -260,6 +260,7 @@ MARKUP = {
     "equals signs": repeated("=", "<p title=x ", ">x</p>"),
     "attributes": repeated('<p title="a">'),
     "names of the language": repeated("<p lang=en>a"),
+    "names of the language in a paragraph": repeated("<i lang=en>a</i>"),
     "names of the language in a tag": repeated(" lang=en", "<p", ">a</p>"),
     "names of many languages": numbered(lambda n: f"<p lang=en-{n:08}>a"),
     "a long name of a language": repeated("en-", "<p lang=", ">a</p>"),

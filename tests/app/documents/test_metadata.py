@@ -15,11 +15,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.documents.formats.document_file import Unit
 from app.documents.formats.languages import locale_of, names_language, written_like
 from app.documents.skeleton import differences
 from tests.app.documents.test_office_formats import part, presentation, saved, word_document
 from tests.app.documents.test_office_structures import ITEM, XHTML, book
-from tests.app.documents.translated import read, texts_of, translated, translated_text, unchanged
+from tests.app.documents.translated import in_capitals, read, texts_of, translated, translated_text, unchanged
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,11 @@ def test_values_that_are_no_texts_stay(value: str) -> None:
 def test_escapes_of_front_matter_are_read() -> None:
     assert texts_of(".md", '---\ntitle: "Caf\\u00e9 \\"one\\""\n---\n') == ['Café "one"']
     assert texts_of(".md", "---\ntitle: 'It''s'\n---\n") == ["It's"]
+
+
+def test_front_matter_of_a_text_without_a_format_is_kept() -> None:
+    text = "---\ntitle: My house\ntags: [a, b]\nhero:\n  text: It is red\n---\n# The house\n\nIt is old."
+    assert in_capitals(Unit(text)) == text.replace("# The house", "# THE HOUSE").replace("It is old", "IT IS OLD")
 
 
 def test_front_matter_in_toml_stays_valid() -> None:
