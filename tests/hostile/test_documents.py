@@ -23,7 +23,7 @@ QUICK = {
     "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts", "wrapped text", "quotation marks"),
     "rst": ("titles", "rules"),
     "md": ("brackets", "spaces in a paragraph", "escapes", "formulas that do not end", "shortcodes of several lines"),
-    "html": ("one tag of many attributes", "a reference with many digits"),
+    "html": ("one tag of many attributes", "a reference with many digits", "names of the language in a paragraph"),
     "srt": ("a tag that does not end", "tags of many names", "lines"),
     "vtt": ("a tag that does not end",),
     "po": ("comments of a message", "a message of many lines"),

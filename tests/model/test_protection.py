@@ -316,6 +316,8 @@ PATHOLOGICAL: dict[str, Callable[[int], str]] = {
     "references": lambda size: "&a" * (size // 2),
     "literal blocks": lambda size: "a::\n  b\n" * (size // 8),
     "fences": lambda size: "```\n````\n" * (size // 9),
+    "front matter": lambda size: "---\n" + "a: b\n - c\n\n" * (size // 11),
+    "front matter in TOML": lambda size: "+++\n" + "a = b\n" * (size // 6),
 }
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from app.documents.formats.catalogues.catalogue import CatalogueFile, is_language_code, names_same_language
+from app.documents.formats.catalogues.catalogue import CatalogueFile
+from app.documents.formats.languages import is_language_code, names_same_language
 from app.errors import DocumentRefused
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
