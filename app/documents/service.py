@@ -17,10 +17,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
+from app.documents.editing import DocumentEditor, SentencePage
 from app.documents.file_process import FileProcess
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import format_of, translated_name
 from app.documents.store_thread import StoreThread
+from app.documents.stored_sentence import SentenceChange
 from app.documents.worker import Worker
 from app.errors import (
     DocumentNotDone,
@@ -56,10 +58,11 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\
 
 
 class _Open(NamedTuple):
-    """An open store, and the task that translates its documents."""
+    """An open store, the task that translates its documents, and what edits them."""
 
     store: DocumentStore
     worker: Worker
+    editor: DocumentEditor
 
 
 class DocumentService:
@@ -103,7 +106,7 @@ class DocumentService:
         """Stop translating; the next start continues with the documents, unless their folder is a private one."""
         if self._open is None:
             return
-        (store, worker), self._open = self._open, None
+        (store, worker, _), self._open = self._open, None
         try:
             await self._files.close()
             await worker.stop()
@@ -147,7 +150,7 @@ class DocumentService:
         format = format_of(name, content)
         if len(content) > self._settings.max_document_bytes:
             raise DocumentTooLarge(self._settings.max_document_bytes)
-        store, _ = await self._ensure_open()
+        store = (await self._ensure_open()).store
         await self._require_room(store, sender)
         contents = await self._files.read(format, content)
         units = contents.units
@@ -191,7 +194,7 @@ class DocumentService:
 
     async def _store(self, document: Document, content: bytes, sender: Sender) -> Document:
         """Store and count a document; returns it, or the one that an earlier attempt of the same request added."""
-        store, worker = await self._ensure_open()
+        store, worker, _ = await self._ensure_open()
         try:
             stored = await self._store_thread.run(store.add, document, content)
         except asyncio.CancelledError:
@@ -219,7 +222,7 @@ class DocumentService:
         Raises:
             DocumentNotFound: The owner has no document with this id, or it has expired.
         """
-        store, worker = self._opened_for(id)
+        store, worker, _ = self._opened_for(id)
         document = await self._store_thread.run(store.get, id)
         if document is None or owner not in (None, document.owner):
             raise DocumentNotFound(id)
@@ -287,7 +290,7 @@ class DocumentService:
         return await self._store_thread.run(self._open.store.newest, owner, self._clock(), limit, last)
 
     async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
-        """The translated file.
+        """The translated file, with the edits of its translation.
 
         Args:
             id: The document.
@@ -298,12 +301,12 @@ class DocumentService:
             DocumentNotFound: The owner has no document with this id, or it has expired.
             DocumentNotDone: It is not done, and the result may not be partial.
         """
-        store, _ = self._opened_for(id)
+        store, _, editor = self._opened_for(id)
         document = await self.get(id, owner)
         source = await self._store_thread.run(store.source, id)
         format = format_of(document.filename, source)
         if document.status == "done":
-            content = await self._store_thread.run(store.result, id)
+            content = await editor.result(document, source)
         elif partial_result:
             translations = await self._store_thread.run(store.translations, id)
             content = await self._files.write(format, source, translations, document.target)
@@ -311,6 +314,46 @@ class DocumentService:
             raise DocumentNotDone(document.status)
         filename = translated_name(document.filename, document.target)
         return DocumentResult(filename, format.result_media_type, content)
+
+    async def sentences(
+        self, id: str, owner: str | None = None, *, after: int = -1, limit: int = 50, only_unconfirmed: bool = False
+    ) -> SentencePage:
+        """Sentences of a document that is done, beside their translations.
+
+        Args:
+            id: The document.
+            owner: The owner that it must have, or None for any.
+            after: As for :meth:`app.documents.editing.DocumentEditor.page`.
+            limit: At most so many.
+            only_unconfirmed: Whether to leave out confirmed ones.
+
+        Raises:
+            DocumentNotFound: The owner has no document with this id, or it has expired.
+            ServiceError: See :meth:`app.documents.editing.DocumentEditor.page`.
+        """
+        editor = self._opened_for(id).editor
+        document = await self.get(id, owner)
+        return await editor.page(document, after, limit, only_unconfirmed=only_unconfirmed)
+
+    async def change_sentences(
+        self, id: str, changes: Sequence[SentenceChange], owner: str | None = None
+    ) -> SentencePage:
+        """Change translations of a document that is done.
+
+        Args:
+            id: The document.
+            changes: The changes.
+            owner: The owner that it must have, or None for any.
+
+        Returns:
+            The changed sentences.
+
+        Raises:
+            DocumentNotFound: The owner has no document with this id, or it has expired.
+            ServiceError: See :meth:`app.documents.editing.DocumentEditor.change`.
+        """
+        editor = self._opened_for(id).editor
+        return await editor.change(await self.get(id, owner), changes)
 
     async def cancel(self, id: str, owner: str | None = None) -> Document:
         """Cancel an active document, or delete another one.
@@ -325,7 +368,7 @@ class DocumentService:
         Raises:
             DocumentNotFound: The owner has no document with this id, or it has expired.
         """
-        store, worker = self._opened_for(id)
+        store, worker, _ = self._opened_for(id)
         document = await self.get(id, owner)
         if not document.is_active:
             await self._store_thread.run(store.remove, id)
@@ -343,7 +386,9 @@ class DocumentService:
                 folder = self._settings.data_dir
                 path = None if folder is None else folder / "documents"
                 store = await self._store_thread.run(lambda: DocumentStore(path))
-                self._open = _Open(store, Worker(store, self._translation, self._store_thread, self._clock))
+                worker = Worker(store, self._translation, self._store_thread, self._clock)
+                editor = DocumentEditor(store, self._store_thread, self._files, self._clock)
+                self._open = _Open(store, worker, editor)
             return self._open
 
     def _opened_for(self, id: str) -> _Open:
