@@ -22,7 +22,7 @@ from app.documents.edit_check import MARKER
 from app.documents.formats.document_file import Unit
 from app.documents.positions import Pairs
 from model.text.markup.html_items import html_items
-from model.text.markup.items import OBJECT, Attribute, Item, Role
+from model.text.markup.items import MAX_SHOWN, Attribute, Item, Role
 from model.text.segmentation import stripped
 from model.text.symbols import Span
 
@@ -388,7 +388,11 @@ def _markers(side: _Side, tags: Sequence[_Tag], numbers: Mapping[int, int]) -> d
 
 
 def _content(item: Item) -> str:
-    return item.text if item.role is Role.CONTENT and item.text != OBJECT else ""
+    """What a reader sees of an element that is not translated, shortened."""
+    if item.role is not Role.CONTENT:
+        return ""
+    shown = " ".join(Unit(item.source, "html").words.split())
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]} …"
 
 
 def _with_tags(text: str, tags: Mapping[int, _Tag], sources: Sequence[str]) -> str:
