@@ -10,23 +10,20 @@ A sentence has whole elements: if a link goes over two sentences, they are shown
 from __future__ import annotations
 
 import html
-import re
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from app.documents.edit_check import MARKER
 from app.documents.formats.document_file import Unit
+from app.documents.markup_side import Side, Tag
 from app.documents.positions import Pairs
-from model.text.markup.html_items import html_items
 from model.text.markup.items import MAX_SHOWN, Attribute, Item, Role
 from model.text.segmentation import stripped
 from model.text.symbols import Span
-
-_LINE_END = re.compile(r"[ \t]*+[\r\n][ \t\r\n]*+")
 
 
 @dataclass(frozen=True)
@@ -99,103 +96,6 @@ class _TextDivision(Division):
         return "".join([*parts, self._translation[done:]])
 
 
-@dataclass
-class _Tag:
-    """An inline element with text in it, or kept source at one position.
-
-    Args:
-        key: Equal for the same tag of a unit and its translation.
-        opening: The index of its item, or of its opening tag.
-        closing: The index of the item with its closing tag; -1 if it has none.
-        other: The same tag on the other side.
-    """
-
-    key: tuple[str, str]
-    opening: int
-    closing: int = -1
-    other: _Tag | None = None
-
-
-class _Side:
-    """A unit with markup, or its translation.
-
-    Args:
-        source: The fragment of HTML.
-    """
-
-    def __init__(self, source: str) -> None:
-        self.items = html_items(source)
-        self.starts = list(accumulate((len(item.source) for item in self.items), initial=0))
-        self.tags = list(self._tags())
-        ends = [(index, tag) for tag in self.tags for index in (tag.opening, tag.closing) if index >= 0]
-        self._ends = sorted(((self.starts[index], tag) for index, tag in ends), key=lambda end: end[0])
-        self.spans: list[Span] = []
-
-    def _tags(self) -> Iterator[_Tag]:
-        open_tags: list[_Tag] = []
-        names: dict[str, int] = defaultdict(int)  # of these
-        for index, item in enumerate(self.items):
-            if item.role is Role.TEXT:
-                continue
-            tag = _Tag((item.role.name, _untranslated_source(item)), index)
-            if item.role is Role.OPENING:
-                open_tags.append(tag)
-                names[item.name] += 1
-            elif item.role is Role.CLOSING and names[item.name]:
-                while (last := open_tags.pop()) and self.items[last.opening].name != item.name:
-                    names[self.items[last.opening].name] -= 1  # it overlaps this element: a position
-                names[item.name] -= 1
-                last.closing = index
-                continue
-            yield tag
-
-    def item_at(self, position: int) -> int:
-        """The index of the item with a character."""
-        return bisect_right(self.starts, position) - 1
-
-    def is_inside_tag(self, span: Span) -> bool:
-        """Whether characters are a part of a tag, such as the value of an attribute."""
-        index = self.item_at(span[0])
-        return index < len(self.items) and self.items[index].role is not Role.TEXT and span[0] > self.starts[index]
-
-    @property
-    def visible(self) -> Span:
-        """From the first to the last character that readers see; empty without any."""
-        start = end = 0
-        for index, item in enumerate(self.items):
-            is_text = item.role is Role.TEXT and bool(item.text.strip())
-            if is_text or item.role is Role.CONTENT:
-                first, last = self.starts[index], self.starts[index + 1]
-                if is_text and not item.is_reference:
-                    first, last = (first + edge for edge in stripped(item.source, 0, len(item.source)))
-                start, end = (start if end else first), last
-        return start, end
-
-    def tags_in(self, span: Span) -> list[_Tag]:
-        """The tags with an end in some characters, in order."""
-        first, last = (bisect_left(self._ends, position, key=lambda end: end[0]) for position in span)
-        return list({id(tag): tag for _, tag in self._ends[first:last]}.values())
-
-    def region(self, index: int) -> int:
-        """Where an item is: 2k + 1 in sentence k, 2k before it and after the sentence before."""
-        position = self.starts[index]
-        number = bisect_right(self.spans, position, key=lambda span: span[1])
-        return 2 * number + (number < len(self.spans) and self.spans[number][0] <= position)
-
-    def shown(self, span: Span, markers: Mapping[int, str]) -> str:
-        """Characters as they are shown, with the markers of some items."""
-        parts: list[str] = []
-        for index in range(self.item_at(span[0]), bisect_left(self.starts, span[1], hi=len(self.items))):
-            item, start = self.items[index], self.starts[index]
-            if index in markers:
-                parts.append(markers[index])
-            elif item.role is Role.TEXT:
-                text = item.source[max(0, span[0] - start) : span[1] - start]
-                text = item.text if len(text) == len(item.source) else text
-                parts.append(text if item.keeps_space or item.is_reference else _LINE_END.sub(" ", text))
-        return "".join(parts).strip()
-
-
 @dataclass(frozen=True)
 class _Row:
     """A sentence, and where it is.
@@ -212,7 +112,7 @@ class _Row:
     position: int
     sentence: Sentence
     span: Span | None = None
-    tags: Mapping[int, _Tag] = field(default_factory=dict)
+    tags: Mapping[int, Tag] = field(default_factory=dict)
     item: int = -1
     attribute: Attribute | None = None
 
@@ -221,7 +121,7 @@ class _MarkupDivision(Division):
     """A fragment of HTML; the arguments are those of :func:`divided`."""
 
     def __init__(self, source: str, translation: str, pairs: Pairs) -> None:
-        self._before, self._after = _Side(source), _Side(translation)
+        self._before, self._after = Side(source), Side(translation)
         self._pair_tags()
         pairs = self._of_text(pairs)
         rows = list(self._rows(pairs))
@@ -263,7 +163,7 @@ class _MarkupDivision(Division):
 
     def _pair_tags(self) -> None:
         """Find the tags of the translation in the unit."""
-        by_key: dict[tuple[str, str], deque[_Tag]] = defaultdict(deque)
+        by_key: dict[tuple[str, str], deque[Tag]] = defaultdict(deque)
         for tag in self._before.tags:
             by_key[tag.key].append(tag)
         for tag in self._after.tags:
@@ -308,13 +208,13 @@ class _MarkupDivision(Division):
                 yield self._row(before, after)
                 first = end
 
-    def _sides(self, tag: _Tag) -> list[tuple[_Side, _Tag]]:
+    def _sides(self, tag: Tag) -> list[tuple[Side, Tag]]:
         """A tag of the translation with its side, after that of the unit if it has the tag."""
         if tag.other is None or tag.other.closing < 0:
             return [(self._after, tag)]
         return [(self._before, tag.other), (self._after, tag)]
 
-    def _is_in_sentence(self, side: _Side, tag: _Tag) -> bool:
+    def _is_in_sentence(self, side: Side, tag: Tag) -> bool:
         return bool(side.region(tag.opening) % 2 or side.region(tag.closing) % 2)
 
     def _row(self, before: Span, after: Span) -> _Row:
@@ -360,22 +260,12 @@ class _MarkupDivision(Division):
                 yield _Row(position + source.start, sentence, item=tag.opening, attribute=target)
 
 
-def _untranslated_source(item: Item) -> str:
-    """The source of an item without the values of its attributes that are translated."""
-    parts: list[str] = []
-    done = 0
-    for attribute in item.attributes:
-        parts.append(item.source[done : attribute.start])
-        done = attribute.end
-    return "".join([*parts, item.source[done:]])
-
-
-def _numbers_in(side: _Side, span: Span) -> set[int]:
+def _numbers_in(side: Side, span: Span) -> set[int]:
     """The numbers in braces that the text itself has."""
     return {int(match["number"]) for match in MARKER.finditer(side.shown(span, {}))}
 
 
-def _markers(side: _Side, tags: Sequence[_Tag], numbers: Mapping[int, int]) -> dict[int, str]:
+def _markers(side: Side, tags: Sequence[Tag], numbers: Mapping[int, int]) -> dict[int, str]:
     """The markers by the items that they stand for."""
     markers: dict[int, str] = {}
     for tag in tags:
@@ -395,7 +285,7 @@ def _content(item: Item) -> str:
     return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]} …"
 
 
-def _with_tags(text: str, tags: Mapping[int, _Tag], sources: Sequence[str]) -> str:
+def _with_tags(text: str, tags: Mapping[int, Tag], sources: Sequence[str]) -> str:
     """An edited sentence as a fragment of HTML."""
     parts: list[str] = []
     done = 0

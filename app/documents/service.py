@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -23,6 +22,7 @@ from app.documents.formats.document_file import Unit
 from app.documents.formats.table import format_of, translated_name
 from app.documents.store_thread import StoreThread
 from app.documents.stored_sentence import SentenceChange
+from app.documents.submission import check_target, options_of_documents, shown_name
 from app.documents.worker import Worker
 from app.errors import (
     DocumentNotDone,
@@ -39,7 +39,6 @@ from app.serving.backend import TranslationBackend
 from app.serving.detection import MAX_CHARACTERS
 from app.serving.request import TranslationRequest
 from app.settings import Settings
-from model.languages import english_name, plain_code
 from model.text.glossary import Glossary
 from model.translation.options import TranslationOptions
 
@@ -48,13 +47,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("app.documents")
 
-_MAX_NAME = 200
-
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.02, 0.2
 """Seconds between looks at a document that is waited for, at the beginning and at the end."""
-
-_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class _Open(NamedTuple):
@@ -146,7 +140,7 @@ class DocumentService:
             DocumentsFull: The limit of stored documents, or of those of one owner, is reached.
             ServiceError: It could not be translated: see :meth:`app.serving.service.TranslationService.translate`.
         """
-        name = _shown_name(filename)
+        name = shown_name(filename)
         format = format_of(name, content)
         if len(content) > self._settings.max_document_bytes:
             raise DocumentTooLarge(self._settings.max_document_bytes)
@@ -158,9 +152,9 @@ class DocumentService:
         await sender.admit(num_characters)
         if terms is not None:
             options = replace(options, glossary=await terms([unit.text for unit in units]))
-        options = _of_documents(options)
+        options = options_of_documents(options)
         pair = await self._pair_of(units, source, target, options)
-        _check_target(contents.target_language, pair[1])
+        check_target(contents.target_language, pair[1])
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),
@@ -436,36 +430,3 @@ class DocumentService:
         if isinstance(text, Exception):
             raise text
         return pair
-
-
-def _check_target(declared: str, target: str) -> None:
-    """Refuse a catalogue whose translations are in another language than requested.
-
-    Raises:
-        DocumentRefused: They are.
-    """
-    if declared and plain_code(declared) != plain_code(target):
-        raise DocumentRefused(
-            f"The translations that the file has are in {english_name(declared)} ({declared[:20]}), and the target is "
-            f"{target}; remove them, or send the file with their language as the target."
-        )
-
-
-def _of_documents(options: TranslationOptions) -> TranslationOptions:
-    """Options for documents: units have their own formats, and only the translated text is used."""
-    return replace(
-        options,
-        format="text",
-        ignore_tags=(),
-        num_hypotheses=1,
-        return_scores=False,
-        return_alignment=False,
-        return_confidence=False,
-    )
-
-
-def _shown_name(filename: str) -> str:
-    """A file's name as the client sent it, without folders and unprintable characters."""
-    name = _UNPRINTABLE.sub("", _FOLDERS.sub("", filename)).strip()
-    stem, dot, ending = name.rpartition(".")
-    return f"{stem[: _MAX_NAME - len(ending) - 1]}{dot}{ending}" if len(name) > _MAX_NAME else name
