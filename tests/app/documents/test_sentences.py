@@ -9,12 +9,16 @@ import pytest
 from app.documents.edit_check import flaw_in
 from app.documents.file_worker import answer
 from app.documents.formats.document_file import Unit
+from app.documents.formats.table import FORMATS
 from app.documents.positions import Pairs, packed, unpacked
 from app.documents.sentences import Division, Sentence, divided
 from app.documents.skeleton import differences
 from model.decoding.options import Hypothesis
 from model.translation.options import TextFormat, TranslationOptions
 from tests.app.documents.structures.files import FILES
+from tests.app.documents.structures.office import ARCHIVES
+from tests.app.documents.structures.structures import Structures
+from tests.app.documents.structures.table import STRUCTURES
 from tests.app.documents.test_office_formats import word_document
 from tests.app.documents.translated import read
 from tests.app.fakes import FakeTranslator
@@ -116,7 +120,7 @@ def test_positions_are_stored_in_a_short_form_and_not_at_all_for_a_unit_of_one_s
     assert packed((((0, 2), (0, 3)),), "A.", "XX.") == packed(None, "A.", "XX.") == packed((), "", "") == ""
 
 
-def edited_by(suffix: str, data: bytes) -> tuple[bytes, list[str]]:
+def edited_by(suffix: str, data: bytes, form: str = "{} Neu") -> tuple[bytes, list[str]]:
     """A file in capitals with an edit in each sentence, written as the service does, and the edits."""
     units = read(suffix, data).units
     translated = [in_capitals(unit) for unit in units]
@@ -126,7 +130,7 @@ def edited_by(suffix: str, data: bytes) -> tuple[bytes, list[str]]:
     assert kind == "sentences"
     edits: dict[int, dict[int, str | None]] = {}
     for unit, index, source, translation, markers in rows:
-        edits.setdefault(unit, {})[index] = text = f"{translation} Neu"
+        edits.setdefault(unit, {})[index] = text = form.format(translation)
         assert flaw_in(text, source, translation, markers) is None
     kind, result = answer(suffix, data, None, translations, "de", positions, edits)
     assert kind == "file", result
@@ -139,6 +143,32 @@ def test_an_edit_in_each_sentence_changes_nothing_else_of_a_file(suffix: str) ->
     result, edits = edited_by(suffix, source)
     assert list(map(str, differences(f"file{suffix}", source, result, "de"))) == []
     assert result.decode().count("Neu") >= len(edits) > 0
+
+
+@pytest.mark.parametrize(
+    "form", ["?> {}", "{} \"x\" 'y' \\ ]]> --> & &amp; # : | *a* [z](u) ; `c` ?> /* <", "- {}", "=1 {}"]
+)
+@pytest.mark.parametrize("suffix", sorted(FILES))
+def test_signs_of_a_format_that_are_typed_are_text(suffix: str, form: str) -> None:
+    source = FILES[suffix].encode()
+    result, _ = edited_by(suffix, source, form)
+    assert list(map(str, differences(f"file{suffix}", source, result, "de"))) == []
+
+
+@pytest.mark.parametrize(
+    ("structures", "example"),
+    [
+        pytest.param(structures, example, id=f"{structures.label} {name}")
+        for structures in STRUCTURES
+        for name, example in (structures.translated | structures.kept).items()
+    ],
+)
+def test_an_edit_in_each_sentence_changes_nothing_else_of_a_structure(structures: Structures, example: str) -> None:
+    suffix = structures.suffix
+    make, _ = ARCHIVES.get(suffix, (str.encode, bytes.decode))
+    source = make(structures.source_and_translation(example)[0])
+    result, _ = edited_by(suffix, source)
+    assert FORMATS[suffix].result_suffix or list(map(str, differences(f"file{suffix}", source, result, "de"))) == []
 
 
 def test_an_edit_in_each_sentence_of_a_word_document_is_in_it() -> None:

@@ -146,6 +146,7 @@ export default {
   "edit.reopen": "Wieder öffnen",
   "edit.undo": "Verwerfen",
   "edit.insertMarkers": "Hier einfügen",
+  "edit.refused": "Der Dienst nimmt diese Übersetzung nicht an: {message}.",
   "edit.blank": "Die Übersetzung ist leer.",
   "edit.missing": "Diese Markierungen der Quelle fehlen: {markers}",
   "edit.twice": "Die Markierung {marker} kommt mehr als einmal vor.",

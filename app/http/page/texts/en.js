@@ -140,6 +140,7 @@ export default {
   "edit.reopen": "Reopen",
   "edit.undo": "Undo edit",
   "edit.insertMarkers": "Insert them here",
+  "edit.refused": "The translation {message}.",
   "edit.blank": "The translation is empty.",
   "edit.missing": "These markers of the source are missing: {markers}",
   "edit.twice": "The marker {marker} is there more than once.",

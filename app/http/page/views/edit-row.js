@@ -122,7 +122,9 @@ export class EditRow {
   refuse(message) {
     this.#isRefused = true;
     this.#isConfirmed = this.#saved.confirmed;
-    this.#show(message);
+    // It was confirmed, and perhaps left out then.
+    this.element.hidden = false;
+    this.#show(t("edit.refused", { message }));
   }
 
   /** Moves the keyboard to the translation. */
