@@ -115,6 +115,19 @@ def test_what_cannot_be_saved_is_said_at_its_row_and_the_rest_is_saved(page: Pag
     saved(page)
 
 
+def test_a_sentence_that_is_refused_after_it_was_confirmed_and_left_out_is_shown_again(
+    page: Page, watch: Watch
+) -> None:
+    watch.expect("status of 422")
+    open_edit(page)
+    page.get_by_label("Only unconfirmed").check()
+    expect(rows(page)).to_have_count(4)
+    field(page, 4).fill("Vergiss ihn nicht.")
+    field(page, 4).press("Control+Enter")
+    expect(rows(page).nth(3).get_by_role("alert")).to_contain_text("The translation lacks the placeholder {name}")
+    expect(rows(page).nth(3)).to_be_visible()
+
+
 def test_a_service_that_is_away_is_said_and_asked_again(page: Page, watch: Watch) -> None:
     watch.expect("ERR_FAILED")
     open_edit(page)
