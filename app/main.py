@@ -26,7 +26,19 @@ from app.http.openapi import describe_on_request
 from app.http.origins import ANY, LOOPBACK, OriginGuard, is_loopback
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.route_table import Application, RouteTable
-from app.http.routes import admin, attention, detect, docs, documents, health, metrics, models, page, translate
+from app.http.routes import (
+    admin,
+    attention,
+    detect,
+    docs,
+    documents,
+    health,
+    metrics,
+    models,
+    page,
+    sentences,
+    translate,
+)
 from app.http.stored_terms import TermSearches
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.backend import TranslationBackend
@@ -91,9 +103,8 @@ def create_app(
     _set_state(app, settings, bundles, connect)
     if has_admin:
         app.state.admin_guesses = RequestRates(time.monotonic)
-    native_routers = [
-        module.router for module in (translate, attention, detect, documents, models, health, metrics, docs, page)
-    ]
+    native = (translate, attention, detect, documents, sentences, models, health, metrics, docs, page)
+    native_routers = [module.router for module in native]
     for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
         app.include_router(router)
     if settings.mcp == "on":

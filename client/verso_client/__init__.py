@@ -30,6 +30,7 @@ from verso_client.answers import (
 from verso_client.async_client import AsyncClient
 from verso_client.attention import Attention, AttentionSteps, Matrices
 from verso_client.client import Client
+from verso_client.edits import ChangedSentences, DocumentSentence, SentenceEdit, SentencePage
 from verso_client.errors import (
     ConnectionFailed,
     DocumentFailed,
@@ -63,6 +64,7 @@ __all__ = [
     "AttentionSteps",
     "Candidate",
     "Capabilities",
+    "ChangedSentences",
     "Client",
     "Confidence",
     "ConnectionFailed",
@@ -70,6 +72,7 @@ __all__ = [
     "Detected",
     "Document",
     "DocumentFailed",
+    "DocumentSentence",
     "Done",
     "FailedTranslation",
     "FieldProblem",
@@ -85,6 +88,8 @@ __all__ = [
     "SearchStep",
     "Sentence",
     "SentenceCounts",
+    "SentenceEdit",
+    "SentencePage",
     "Span",
     "SpanUse",
     "SteeringOptions",

@@ -53,7 +53,8 @@ class WrittenText:
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
         nearest: For tokens of the text without a link, the most probable tokens of the translation, if it has marks.
-        sentences: The translations of its sentences, if it was written with details.
+        sentences: The translations of its sentences, if it was written with details or they were requested; none if the
+            position of one is unknown.
         num_kept: Number of sentences that stay as they are because their markup cannot be placed.
     """
 
@@ -158,6 +159,7 @@ class TextWriter:
         detailed: bool = False,
         aligned: bool = False,
         coverage_bound: float = 0.0,
+        divided: bool = False,
     ) -> WrittenText:
         """Join the answers of one rank to all sentences of the plan.
 
@@ -169,10 +171,12 @@ class TextWriter:
             detailed: Whether more than the text is requested. Texts with attention are written with details, too.
             aligned: Whether the alignment is requested; a text with marks has it in any case.
             coverage_bound: A source word is uncovered if its gain is smaller, in nats.
+            divided: Whether the positions of the sentences are requested.
         """
         chosen = [answers[index].token_ids for index in self._indices]
         if not detailed and not any((index, rank) in attention for index in self._indices):
-            return WrittenText(self._join(list(map(self._writer.write, self._sentences, chosen))))
+            translations = list(map(self._writer.write, self._sentences, chosen))
+            return WrittenText(self._join(translations), sentences=self._spans(translations) if divided else ())
         written = self._written_sentences(chosen, [attention.get((index, rank)) for index in self._indices])
         words: list[WordConfidence] = []
         uncovered: list[Span] = []
@@ -208,6 +212,17 @@ class TextWriter:
 
     def _join(self, translations: Sequence[str]) -> str:
         return join_text(self._text.text, self._sentences, translations)
+
+    def _spans(self, translations: Sequence[str]) -> tuple[Span, ...]:
+        """The characters of the translated text that are the translation of each sentence."""
+        spans: list[Span] = []
+        position = source_end = 0
+        for sentence, translation in zip(self._sentences, translations, strict=True):
+            position += sentence.start - source_end
+            spans.append((position, position + len(translation)))
+            position += len(translation)
+            source_end = sentence.end
+        return tuple(spans)
 
     def _written_sentences(
         self, answers: Sequence[Sequence[int]], rows: Sequence[Tensor | None]

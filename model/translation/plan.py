@@ -255,10 +255,27 @@ class Plan:
             integrity=written.spans if any(source_text.spans for source_text in self.texts) else None,
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
+            sentences=self._sentence_pairs(written.sentences) if options.return_sentences else None,
             num_sentences=self.num_sentences,
             num_untranslated=sum(sentence.is_kept for sentence in self.sentences) + written.num_kept,
             num_unchanged=len(self._unchanged),
         )
+
+    @property
+    def source_spans(self) -> list[Span]:
+        """The sentences of the text or document, in its characters."""
+        spans = [
+            (number, (sentence.start, sentence.end))
+            for number, source_text in enumerate(self.texts)
+            for sentence in source_text.sentences
+        ]
+        if self.container is None:
+            return [span for _, span in spans]
+        return [self.container.source_span(number, span) for number, span in spans]
+
+    def _sentence_pairs(self, written: Sequence[Span]) -> tuple[tuple[Span, Span], ...] | None:
+        sources = self.source_spans
+        return tuple(zip(sources, written, strict=True)) if len(sources) == len(written) else None
 
     def write_texts(
         self, attention: Mapping[AnswerKey, Tensor], evidence: Sequence[Evidence] | None
@@ -382,11 +399,13 @@ class Plan:
                 detailed=with_details,
                 aligned=rank == 0 and options.return_alignment,
                 coverage_bound=self._calibration.coverage_bound,
+                divided=rank == 0 and options.return_sentences,
             )
             for writer, with_details in zip(writers, detailed, strict=True)
         ]
         if self.container is not None:
-            return self.container.write(self.texts, written, detailed=any(detailed))
+            is_divided = rank == 0 and options.return_sentences
+            return self.container.write(self.texts, written, detailed=any(detailed) or is_divided)
         if not written[0].text.startswith(options.target_prefix):
             raise DecodingError("The translation does not begin with target_prefix.")
         return written[0]

@@ -65,6 +65,8 @@ class Translation:
         integrity: The protected spans of the text, in its order; None if it has none.
         glossary: The glossary terms in the text; None without a glossary.
         search: The candidates of the search for the translation of its only sentence; None unless requested.
+        sentences: The characters of each sentence of the source and of its translation, in order; None unless
+            requested, or if the position of a translation is unknown.
         num_sentences: Number of sentences that were decoded.
         num_untranslated: Number of sentences that stay as they are, as no translation of them was sound.
         num_unchanged: Number of sentences with words whose translation is the sentence as it was: these, and names.
@@ -83,6 +85,7 @@ class Translation:
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
+    sentences: tuple[tuple[Span, Span], ...] | None = None
     num_sentences: int = 0
     num_untranslated: int = 0
     num_unchanged: int = 0

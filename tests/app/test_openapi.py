@@ -35,6 +35,8 @@ ROUTES = [
     ("/documents/{id}", "get"),
     ("/documents/{id}", "delete"),
     ("/documents/{id}/result", "get"),
+    ("/documents/{id}/sentences", "get"),
+    ("/documents/{id}/sentences", "patch"),
     ("/models", "get"),
     ("/livez", "get"),
     ("/readyz", "get"),

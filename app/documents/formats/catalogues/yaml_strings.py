@@ -17,7 +17,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STRING = "tag:yaml.org,2002:str"
 _PROPERTIES = re.compile(r"(?:[&!]\S*+\s++)*+")
 _PLAIN = re.compile(r"(?![-?:](?:\s|\Z))[^\s,\[\]{}#&*!|>'\"%@`](?:[^\n\r:#]|:(?=\S)|(?<=\S)#)*+(?<!\s)")
-_FLOW_SIGN = re.compile(r"[,\[\]{}]")
+_FLOW_SIGN = re.compile(r"\A[-?:]|[,\[\]{}]")
 _LINE_END = re.compile("[\n\x85\u2028\u2029]")
 _SPACE = " \t\r\n"
 _MAX_DEPTH = 200
