@@ -74,6 +74,11 @@ def test_a_page_has_the_direction_of_its_language(source: str, target: str, expe
     assert '<i lang="fr">mot</i>' in result and '<p translate="no" lang="en">Two</p>' in result
 
 
+def test_a_paragraph_in_another_language_keeps_its_mark() -> None:
+    text = '<html lang="en"><p><i lang="fr">la maison</i></p><p>One</p>'
+    assert '<i lang="fr">' in translated_text(".html", text)
+
+
 def test_numbers_and_the_like_keep_their_direction_in_a_language_from_right_to_left() -> None:
     assert '<p dir="ltr">' in translated_text(".html", '<html><p dir="ltr">One</p>', "ar")
 
