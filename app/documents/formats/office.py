@@ -14,7 +14,7 @@ from app.documents.formats.codes import is_code
 from app.documents.formats.document_file import DocumentFile, Unit
 from app.documents.formats.languages import names_language, written_like
 from app.documents.formats.xml_parts import ElementBudget, clean, local_name, parsed, serialised
-from app.errors import DocumentRefused
+from app.errors import DocumentRefused, DocumentTooComplex
 
 _DECLARATIONS = re.compile(rb"<!DOCTYPE|<!ENTITY")
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -40,6 +40,9 @@ class OfficeFile(DocumentFile):
         DocumentRefused: See :class:`app.documents.formats.archives.Archive`; or a part is broken or declares entities.
     """
 
+    labels: Mapping[str, frozenset[str]]
+    """Names of attributes that readers see, such as descriptions of pictures, by the names of their elements."""
+
     def __init__(self, data: bytes) -> None:
         super().__init__()
         self.archive = Archive(data)
@@ -56,9 +59,6 @@ class OfficeFile(DocumentFile):
         }
         self._part = ""  # the one whose units are being added
         self._changed: set[str] = set()
-
-    labels: Mapping[str, frozenset[str]]
-    """Names of attributes that readers see, such as descriptions of pictures, by the names of their elements."""
 
     def check(self) -> None:
         """Refuse an archive that is another kind of document."""
@@ -168,8 +168,8 @@ class OfficeFile(DocumentFile):
             del aside[:]
             root.remove(aside)
         for name in [*self._trees, *self.style_names()] if target and self._changed else ():
-            with suppress(DocumentRefused):  # a damaged part of this kind may stay as it is
-                tree = self._trees[name] if name in self._trees else parsed(self.archive[name], self.budget)
+            with suppress(DocumentRefused, DocumentTooComplex):  # styles that cannot be read stay as they are
+                tree = self._trees[name] if name in self._trees else parsed(self.archive[name], ElementBudget())
                 if self.name_language(tree.getroot(), target):
                     self._trees[name] = tree
                     self._changed.add(name)

@@ -13,6 +13,7 @@ from app.documents.formats.encodings import HTML
 from app.documents.formats.front_matter import add_front_matter, front_matter_marks
 from app.documents.formats.languages import LanguageMark, is_right_to_left, language_mark
 from model.text.markup.html_items import html_items, tag_attributes
+from model.text.markup.html_names import is_other_language
 from model.text.markup.items import ElementRules, Item, Role
 
 _MARKS = re.compile(r"\b(?:lang|dir)\s*=|<meta\b[^<>]*lang|locale", re.IGNORECASE)
@@ -48,6 +49,8 @@ class WebPage(TextFile):
         begin = add_front_matter(self)
         items = html_items(self.text[begin:])
         self._marks = [*front_matter_marks(self.text), *_marks(items, begin)]
+        outer = (mark for item in items if item.name == "html" for mark in _marks_of_tag(item.source, item.name))
+        self._language = next((mark.language for mark in outer if mark.language), "")
         for start, end in stretches_of(self.text[begin:], items):
             self._add(begin + start, begin + end)
 
@@ -71,9 +74,9 @@ class WebPage(TextFile):
         """A paragraph whose tags name the target language."""
         if not target or not _MARKS.search(text):
             return text
-        own_language = next((mark.language for mark in self._marks if mark.language), "")
-        items = html_items(text, ElementRules(language=own_language))
-        return with_stretches(text, ((mark.start, mark.end, mark.write(target)) for mark in _marks(items, 0)))
+        items = html_items(text, ElementRules(language=self._language))
+        marks = (mark for mark in _marks(items, 0) if not is_other_language(mark.language, self._language))
+        return with_stretches(text, ((mark.start, mark.end, mark.write(target)) for mark in marks))
 
 
 def _marks(items: Iterable[Item], position: int) -> Iterator[LanguageMark]:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from app.documents.formats.document_file import Unit
 from app.documents.formats.languages import locale_of, names_language, written_like
 from app.documents.skeleton import differences
-from tests.app.documents.test_office_formats import part, presentation, saved, word_document
-from tests.app.documents.test_office_structures import ITEM, XHTML, book
+from tests.app.documents.test_office_formats import part, presentation, saved, word_document, zipped
+from tests.app.documents.test_office_structures import ITEM, XHTML, book, parts_of
 from tests.app.documents.translated import in_capitals, read, texts_of, translated, translated_text, unchanged
 
 
@@ -72,6 +72,11 @@ def test_a_page_has_the_direction_of_its_language(source: str, target: str, expe
     result = translated_text(".html", source, target)
     assert expected in result
     assert '<i lang="fr">mot</i>' in result and '<p translate="no" lang="en">Two</p>' in result
+
+
+def test_a_paragraph_in_another_language_keeps_its_mark() -> None:
+    text = '<html lang="en"><p><i lang="fr">la maison</i></p><p>One</p>'
+    assert '<i lang="fr">' in translated_text(".html", text)
 
 
 def test_numbers_and_the_like_keep_their_direction_in_a_language_from_right_to_left() -> None:
@@ -170,6 +175,13 @@ def test_titles_and_languages_of_office_documents_are_read_by_other_libraries() 
 def test_word_checks_the_spelling_of_the_target_language(target: str, language: str) -> None:
     result = translated(".docx", word_document(), target)
     assert language in part(result, "word/styles.xml")
+
+
+def test_styles_that_cannot_be_read_stay() -> None:
+    parts = {**parts_of(word_document()), "word/styles.xml": "<broken"}
+    file = read(".docx", zipped(parts))
+    written = file.write([unit.text.upper() for unit in file.units], "de")
+    assert part(written, "word/styles.xml") == "<broken"
 
 
 def test_names_of_files_are_no_descriptions() -> None:
