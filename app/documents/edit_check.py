@@ -12,7 +12,7 @@ MARKER = re.compile(r"\{(?P<closing>/?)(?P<number>\d{1,6})\}")
 """What may be a marker; it is one if the sentence has its number."""
 
 LENGTH_FACTOR = 4
-LENGTH_ALLOWANCE = 500
+LENGTH_ALLOWANCE = 200
 """A translation may have so many times the characters of its source and of the machine's translation, and so many
 more: a bound on what a document with many short sentences keeps."""
 

@@ -79,7 +79,7 @@ class FileProcess:
         content: bytes,
         translations: Mapping[int, str | None],
         target: str,
-        positions: Mapping[int, str] | None = None,
+        positions: Mapping[int, bytes] | None = None,
         edits: Mapping[int, Mapping[int, str | None]] | None = None,
     ) -> bytes:
         """A file with those of its units translated that have a translation.
@@ -106,7 +106,7 @@ class FileProcess:
         format: DocumentFormat,
         content: bytes,
         translations: Mapping[int, str | None],
-        positions: Mapping[int, str],
+        positions: Mapping[int, bytes],
     ) -> list[tuple[int, int, str, str, dict[int, str]]]:
         """The sentences of a file beside their translations.
 

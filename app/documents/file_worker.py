@@ -56,6 +56,9 @@ WALL_FACTOR = 3
 
 OPEN_FILES = 16
 
+MAX_SENTENCES = 200_000
+"""Sentences of a document that is edited: a bound on what is stored for it."""
+
 _SIZE_BYTES = 8
 
 
@@ -111,7 +114,7 @@ def answer(
     language: str | None,
     translations: Mapping[int, str | None] | None,
     target: str,
-    positions: Mapping[int, str] | None = None,
+    positions: Mapping[int, bytes] | None = None,
     edits: Mapping[int, Mapping[int, str | None]] | None = None,
 ) -> Any:
     """The answer to a job.
@@ -156,31 +159,38 @@ def answer(
 
 
 def _sentences(
-    units: Sequence[Unit], translations: Mapping[int, str | None], positions: Mapping[int, str]
+    units: Sequence[Unit], translations: Mapping[int, str | None], positions: Mapping[int, bytes]
 ) -> list[tuple[int, int, str, str, dict[int, str]]]:
-    """The sentences of all units, those without a translation with their source in its place."""
-    return [
-        (number, index, sentence.source, sentence.translation, dict(sentence.markers))
-        for number, unit in enumerate(units)
-        for index, sentence in enumerate(_division(unit, translations.get(number), positions.get(number, "")).sentences)
-    ]
+    """The sentences of all units, those without a translation with their source in its place.
+
+    Raises:
+        DocumentTooComplex: There are too many.
+    """
+    rows: list[tuple[int, int, str, str, dict[int, str]]] = []
+    for number, unit in enumerate(units):
+        sentences = _division(unit, translations.get(number), positions.get(number, b"")).sentences
+        for index, sentence in enumerate(sentences):
+            rows.append((number, index, sentence.source, sentence.translation, dict(sentence.markers)))
+        if len(rows) > MAX_SENTENCES:
+            raise DocumentTooComplex(f"Its translation has more than {MAX_SENTENCES} sentences and cannot be edited")
+    return rows
 
 
 def _with_edits(
     units: Sequence[Unit],
     translations: Mapping[int, str | None],
-    positions: Mapping[int, str],
+    positions: Mapping[int, bytes],
     edits: Mapping[int, Mapping[int, str | None]],
 ) -> dict[int, str | None]:
     """The translations of units with edited sentences."""
     edited = dict(translations)
     for number, changes in edits.items():
-        division = _division(units[number], translations.get(number), positions.get(number, ""))
+        division = _division(units[number], translations.get(number), positions.get(number, b""))
         edited[number] = division.edited({index: text for index, text in changes.items() if text is not None})
     return edited
 
 
-def _division(unit: Unit, translation: str | None, positions: str) -> Division:
+def _division(unit: Unit, translation: str | None, positions: bytes) -> Division:
     # Imported here: the parser of markup takes 40 ms, which other jobs may not need.
     from app.documents.sentences import divided
 

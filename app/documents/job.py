@@ -26,7 +26,7 @@ NOBODY = "documents"
 
 _RETRY_S = 1.0
 
-Store = Callable[[Mapping[int, str | None], int, int, Mapping[int, str]], Awaitable[None]]
+Store = Callable[[Mapping[int, str | None], int, int, Mapping[int, bytes]], Awaitable[None]]
 """Stores results by unit, with the number of their sentences, the number of those that were not translated, and the
 positions of their sentences (:func:`app.documents.positions.packed`)."""
 

@@ -10,8 +10,14 @@ Pairs = Sequence[tuple[Span, Span]]
 """The characters of each sentence of a unit and of its translation."""
 
 
-def packed(pairs: Pairs | None, source: str, translation: str) -> str:
-    """Positions in a short form; empty if one sentence is all of the text.
+_BITS = 7
+_MORE = 1 << _BITS
+
+
+def packed(pairs: Pairs | None, source: str, translation: str) -> bytes:
+    """Positions in a short form, about four bytes a sentence; empty if one sentence is all of the text.
+
+    Each number is the difference to the one before it of its kind, as in the debugging format DWARF (LEB128).
 
     Args:
         pairs: The positions; None if they are unknown.
@@ -19,11 +25,35 @@ def packed(pairs: Pairs | None, source: str, translation: str) -> str:
         translation: Its translation.
     """
     if not pairs or pairs == (((0, len(source)), (0, len(translation))),):
-        return ""
-    return " ".join(str(index) for pair in pairs for span in pair for index in span)
+        return b""
+    written = bytearray()
+    ends = [0, 0]
+    for pair in pairs:
+        for side, (start, end) in enumerate(pair):
+            gap = start - ends[side]
+            for number in (2 * gap if gap >= 0 else -2 * gap - 1, end - start):
+                while number >= _MORE:
+                    written.append(_MORE | number % _MORE)
+                    number >>= _BITS
+                written.append(number)
+            ends[side] = end
+    return bytes(written)
 
 
-def unpacked(positions: str) -> Pairs:
+def unpacked(positions: bytes) -> Pairs:
     """The positions that :func:`packed` wrote."""
-    numbers = list(map(int, positions.split()))
-    return [((a, b), (c, d)) for a, b, c, d in zip(*[iter(numbers)] * 4, strict=True)]
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in positions:
+        number |= (byte % _MORE) << shift
+        shift += _BITS
+        if byte < _MORE:
+            numbers.append(number)
+            number = shift = 0
+    spans: list[Span] = []
+    ends = [0, 0]
+    for index, (gap, length) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
+        start = ends[index % 2] + (-(gap + 1) // 2 if gap % 2 else gap // 2)
+        ends[index % 2] = start + length
+        spans.append((start, start + length))
+    return list(zip(spans[::2], spans[1::2], strict=True))

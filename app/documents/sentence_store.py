@@ -82,9 +82,9 @@ class SentenceStore:
         row = self._database.execute(f"SELECT {columns} FROM documents WHERE id = ?", (id,)).fetchone()
         return None if row is None else Editing(bool(row[0]), *row[1:])
 
-    def positions(self, id: str) -> dict[int, str]:
+    def positions(self, id: str) -> dict[int, bytes]:
         """The positions of sentences in the translations of a document, by unit; units of one sentence are left out."""
-        query = "SELECT unit, positions FROM translations WHERE document = ? AND positions != ''"
+        query = "SELECT unit, positions FROM translations WHERE document = ? AND length(positions)"
         return {row["unit"]: row["positions"] for row in self._database.execute(query, (id,))}
 
     def add(self, id: str, first: int, rows: Iterable[tuple[int, int, str, str, Mapping[int, str]]]) -> bool:

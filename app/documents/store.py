@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS translations (
     PRIMARY KEY (document, unit)
 ) WITHOUT ROWID;
 """
-_ADDED_TO_TRANSLATIONS = {"positions": "TEXT NOT NULL DEFAULT ''"}  # app.documents.positions.packed
+_ADDED_TO_TRANSLATIONS = {"positions": "BLOB NOT NULL DEFAULT x''"}  # app.documents.positions.packed
 _ADDED = {
     "owner": "TEXT NOT NULL DEFAULT ''",
     "priority": "INTEGER NOT NULL DEFAULT 0",
@@ -222,7 +222,7 @@ class DocumentStore:
         translations: Mapping[int, str | None],
         num_sentences: int,
         num_left: int,
-        positions: Mapping[int, str] = MappingProxyType({}),
+        positions: Mapping[int, bytes] = MappingProxyType({}),
     ) -> None:
         """Store translations of units.
 
@@ -236,7 +236,7 @@ class DocumentStore:
         with self._database:
             self._database.executemany(
                 "INSERT OR REPLACE INTO translations (document, unit, text, positions) VALUES (?, ?, ?, ?)",
-                [(id, unit, text, positions.get(unit, "")) for unit, text in translations.items()],
+                [(id, unit, text, positions.get(unit, b"")) for unit, text in translations.items()],
             )
             # Once units are translated alone, they stay so: the next one may be as bad.
             self._database.execute(

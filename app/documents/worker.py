@@ -246,7 +246,7 @@ class Worker:
         translations: Mapping[int, str | None],
         num_sentences: int,
         num_left: int,
-        positions: Mapping[int, str],
+        positions: Mapping[int, bytes],
     ) -> None:
         """Store translations of units.
 

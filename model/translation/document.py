@@ -99,7 +99,7 @@ class DocumentWriter:
             for source, text, mark in zip(texts, written, placed, strict=True)
         ]
         if not detailed:
-            return WrittenText(document, num_kept=num_kept)
+            return WrittenText(document, sentences=_sentences(texts, written, target_offsets), num_kept=num_kept)
         each = list(zip(written, self.source_offsets, target_offsets, strict=True))
         links = (
             AlignmentLink(source.span(link.source), target.span(link.target), link.weight)

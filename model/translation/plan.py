@@ -404,8 +404,7 @@ class Plan:
             for writer, with_details in zip(writers, detailed, strict=True)
         ]
         if self.container is not None:
-            is_divided = rank == 0 and options.return_sentences
-            return self.container.write(self.texts, written, detailed=any(detailed) or is_divided)
+            return self.container.write(self.texts, written, detailed=any(detailed))
         if not written[0].text.startswith(options.target_prefix):
             raise DecodingError("The translation does not begin with target_prefix.")
         return written[0]

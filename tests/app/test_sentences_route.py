@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from app.documents.document import DATABASE
+from app.documents.positions import unpacked
 from app.documents.skeleton import differences
 from tests.app.accounts.keyed import bearer, make_key
 from tests.app.accounts.keyed import serving as serving_keys
@@ -262,7 +263,6 @@ async def test_nothing_is_stored_for_editing_before_the_sentences_are_requested(
         await added(client)
     with closing(sqlite3.connect(tmp_path / "documents" / DATABASE)) as database:
         assert database.execute("SELECT count(*) FROM sentences").fetchone() == (0,)
-        assert database.execute("SELECT unit, positions FROM translations").fetchall() == [
-            (0, "0 6 0 6 7 22 7 22"),
-            (1, "0 17 0 17 18 22 18 22"),
-        ]
+        ((_, first), (_, second)) = database.execute("SELECT unit, positions FROM translations").fetchall()
+        assert unpacked(first) == [((0, 6), (0, 6)), ((7, 22), (7, 22))]
+        assert len(first) == len(second) == 8

@@ -20,7 +20,7 @@ async def test_sentences_that_stay_in_their_language_are_counted_like_those_that
     stored: list[tuple[Mapping[int, str | None], int, int]] = []
 
     async def store(
-        translations: Mapping[int, str | None], num_sentences: int, num_left: int, positions: Mapping[int, str]
+        translations: Mapping[int, str | None], num_sentences: int, num_left: int, positions: Mapping[int, bytes]
     ) -> None:
         stored.append((translations, num_sentences, num_left))
 

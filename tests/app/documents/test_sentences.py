@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.documents.edit_check import flaw_in
 from app.documents.file_worker import answer
@@ -117,7 +119,20 @@ def test_a_unit_whose_sentences_are_unknown_is_one_sentence() -> None:
 def test_positions_are_stored_in_a_short_form_and_not_at_all_for_a_unit_of_one_sentence() -> None:
     pairs = (((0, 2), (0, 3)), ((3, 5), (4, 6)))
     assert unpacked(packed(pairs, "A. B.", "XX. Y.")) == list(pairs)
-    assert packed((((0, 2), (0, 3)),), "A.", "XX.") == packed(None, "A.", "XX.") == packed((), "", "") == ""
+    assert len(packed(pairs, "A. B.", "XX. Y.")) == 8
+    assert packed((((0, 2), (0, 3)),), "A.", "XX.") == packed(None, "A.", "XX.") == packed((), "", "") == b""
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 100_000)] * 4), min_size=1, max_size=20))
+def test_any_positions_come_back(numbers: list[tuple[int, int, int, int]]) -> None:
+    pairs = [((a, a + b), (c, c + d)) for a, b, c, d in numbers]
+    assert unpacked(packed(pairs, "", "")) == pairs
+
+
+def test_a_document_of_too_many_sentences_cannot_be_edited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.documents.file_worker.MAX_SENTENCES", 2)
+    kind, reason = answer(".txt", b"A.\n\nB.\n\nC.", None, {}, "", {})
+    assert kind == "complex" and "more than 2 sentences" in reason
 
 
 def edited_by(suffix: str, data: bytes, form: str = "{} Neu") -> tuple[bytes, list[str]]:
