@@ -64,7 +64,7 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HAS
 # The pip that comes with Python 3.11 does not know --group.
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
 	$(PIP) pip
-	$(PIP) --group test --group check
+	$(PIP) --group test --group check --group data
 	@touch $@
 
 $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
@@ -125,7 +125,7 @@ format: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## format the co
 	$(PRETTIER) --write $(PAGE) $(PAGE_TOOLS)
 	$(ESLINT) --fix $(PAGE)
 
-GROUPS_OF_PROJECT := test check docs fuzz develop wheel
+GROUPS_OF_PROJECT := test check data docs fuzz develop wheel
 # Packages that the lock file already names keep their versions where pyproject.toml allows it.
 lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml, the client's and package.json of the page's checks (UPGRADE=--upgrade: newest versions)
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
