@@ -33,7 +33,7 @@ class Outcome:
 
     Args:
         built: Names of sets that were built or were there.
-        unlike: Sets that differ from the text that the shipped weights were trained on, without a known reason.
+        unlike: Sets that are neither the text that the shipped weights were trained on nor what the table gave before.
         failed: Messages of sets that could not be built.
     """
 
@@ -155,7 +155,7 @@ class Builder:
     def _read(self, item: TextSet) -> list[str]:
         base = self._folder / item.folder / item.name
         if item.language:
-            return read_lines(base.with_name(f"{base.name}.{item.language}"))
+            return read_lines(base)
         return ["\t".join(pair) for pair in read_parallel(base, LANGUAGES)]
 
     def _write(self, item: TextSet, texts: list[str]) -> list[str]:
@@ -170,15 +170,14 @@ class Builder:
         return texts
 
     def _report(self, item: TextSet, texts: list[str], *, built: bool) -> bool:
-        """Print what came out; False if it differs from the published text without a known reason."""
-        same = item.sha256 is None or digest_of(texts) == item.sha256
-        verdict = "no published text to compare with" if item.sha256 is None else "as published" if same else "differs"
-        if not same:
-            verdict += f" from the {item.count:,} published: {item.note or 'no reason is known'}"
-        if built or not same:
+        """Print what came out; False if it is neither the published text nor what the table gave before."""
+        digest = digest_of(texts)
+        verdict = {item.rebuilt: f"as before; {item.note}", item.sha256: "as published"}.get(digest)
+        if built or verdict is None:
             unit = "sentences" if item.language else "pairs"
-            say(f"{item.folder + '/' + item.name:<28}{len(texts):>9,} {unit:<10}{verdict}")
-        return same or item.note is not None
+            verdict = verdict or f"not the {item.count:,} published: {digest}"
+            say(f"{item.folder + '/' + item.name:<30}{len(texts):>9,} {unit:<10}{verdict}")
+        return digest in (item.sha256, item.rebuilt)
 
     def _write_lists(self, outcome: Outcome) -> None:
         """Write the digests of the files, whom the text is from, and what is absent."""

@@ -16,20 +16,29 @@ import yaml
 
 from model.errors import DataError
 from model.training.corpus import Pair
-from scripts.data.text import common_files, from_markdown, lines_of, read, same_keys, strip_tags, tidy
+from scripts.data.text import (
+    common_files,
+    from_markdown,
+    lines_of,
+    read,
+    same_keys,
+    siblings,
+    strip_tags,
+    tidy,
+    without_tags,
+)
 
 Messages = dict[str, str]
 """Texts by key."""
 
 _BREAK = re.compile(r"(?i)<br */?>|</p>|<li>|</li>|\\n")
-_TAG = re.compile(r"<[^<>]+>")
 
 
 def message_lines(source: str, target: str) -> Iterator[Pair]:
     """The lines of a message with markup and its translation, if both have the same number of them."""
     sides = []
     for text in (source, target):
-        plain = html.unescape(_TAG.sub("", _BREAK.sub("\n", html.unescape(text))))
+        plain = html.unescape(without_tags(_BREAK.sub("\n", html.unescape(text))))
         sides.append([stripped for line in plain.split("\n") if (stripped := tidy(line))])
     if len(sides[0]) == len(sides[1]):
         yield from zip(*sides, strict=True)
@@ -195,21 +204,41 @@ def sorted_pairs(source: Messages, target: Messages) -> Iterable[Pair]:
 
 
 def sibling_strings(folder: Path, source: str, target: str) -> Iterator[Pair]:
-    """Files whose names differ in a part (``en.json`` and ``de.json``), wherever they are in a folder.
+    """Files of strings that are :func:`~scripts.data.text.siblings`."""
+    for files in siblings(folder, source, target):
+        for pair in same_keys(*map(table_messages, files)):
+            yield from message_lines(*(_linkless(text) for text in pair))
 
-    Args:
-        folder: Searched with all its folders.
-        source: The part of the name of a file with the original; may have wildcards.
-        target: The same of its translation.
-    """
-    for path in sorted(folder.rglob(target)):
-        if other := next(iter(sorted(path.parent.glob(source))), None):
-            for pair in same_keys(table_messages(other), table_messages(path)):
-                yield from message_lines(*(_linkless(text) for text in pair))
+
+def strings_with_languages(*paths: Path) -> Iterator[Pair]:
+    """Tables that have the languages side by side: ``en`` and ``de``, or ``name`` and ``name_de``."""
+    for path in paths:
+        for table in _tables(json.loads(read(path))):
+            keys = [("en", "de"), *((key, f"{key}_de") for key in table)]
+            for pair in ((table.get(first), table.get(second)) for first, second in keys):
+                if isinstance(pair[0], str) and isinstance(pair[1], str):
+                    yield strip_tags(pair[0]), strip_tags(pair[1])
+
+
+def _tables(node: object) -> Iterator[dict[str, object]]:
+    if isinstance(node, dict):
+        yield node
+    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _tables(value)
 
 
 def _linkless(text: str) -> str:
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "")
+
+
+_JAVASCRIPT_STRING = re.compile(r'(?m)^\s*"?([\w.-]+)"?\s*:\s*"((?:[^"\\]|\\.)*)"')
+
+
+def javascript_strings(source: Path, target: Path) -> Iterator[Pair]:
+    """Two modules of JavaScript with a table of strings, a line each; apostrophes are doubled in them."""
+    sides = [dict(_JAVASCRIPT_STRING.findall(read(path))) for path in (source, target)]
+    for pair in same_keys(*sides):
+        yield from message_lines(*(text.replace('\\"', '"').replace("''", "'") for text in pair))
 
 
 # Android

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from model.training.corpus import Pair
 from scripts.data.align import Block, align, block, numbers
-from scripts.data.text import common_files, from_markdown, read, strip_tags, tidy
+from scripts.data.text import common_files, from_markdown, read, siblings, strip_tags, tidy
 
 _FRONT_MATTER = re.compile(r"(?s)\A---\n.*?\n---\n")
 _CODE_OR_COMMENT = re.compile(r"(?s)```.*?```|<!--.*?-->")
@@ -85,6 +85,22 @@ def html_book(source: Path, target: Path) -> Iterator[Pair]:
     yield from _aligned(common_files(source, target, ".html"), html_blocks)
 
 
+_OPEN_BLOCK = re.compile(
+    r"(?is)<(p|h[1-6]|dt|th|li|dd|td)\b[^>]*>(.*?)(?=</?(?:p|h[1-6]|li|ul|ol|dl|dt|dd|table|tr|td|th|blockquote)\b)"
+)
+
+
+def page_blocks(path: Path) -> list[Block]:
+    """The paragraphs, items and cells of an HTML page whose elements need not be closed."""
+    texts = _OPEN_BLOCK.findall(_NO_PROSE.sub(" ", read(path)) + "<p>")
+    return [block(tag.lower(), text) for tag, content in texts if (text := strip_tags(content))]
+
+
+def sibling_pages(folder: Path, source: str, target: str) -> Iterator[Pair]:
+    """HTML pages that are :func:`~scripts.data.text.siblings`."""
+    yield from _aligned(siblings(folder, source, target), page_blocks)
+
+
 def office_help(source: Path, target: Path) -> Iterator[Pair]:
     """LibreOffice's help, in which a paragraph has the same identifier in every language."""
     for first, second in common_files(source, target, ".html"):
@@ -109,7 +125,8 @@ def php_blocks(path: Path) -> list[Block]:
     result = []
     for tag, text in _PHP_BLOCK.findall(_PHP_CODE.sub(" ", read(path))):
         marks = frozenset(_PHP_MARK.findall(text))
-        result.append(Block(tag, "", marks) if _PHP_INLINE_CODE.search(text) else block(tag, strip_tags(text), marks))
+        code = _PHP_INLINE_CODE.search(text)
+        result.append(Block(tag, "", marks) if code else Block(tag, strip_tags(text), marks | numbers(text)))
     return result
 
 
@@ -179,9 +196,9 @@ _FREEBSD_NAMES = {
     for name in (
         "UNIX", "Linux", "Windows", "Xorg", "MS-DOS", "DTrace", "Intel", "PostScript", "Xen", "Oracle", "Mathematica",
         "VirtualBox", "macOS", "POSIX", "Microsoft", "MATLAB", "Solaris", "Java", "JDK", "IBM", "Apple", "Adobe",
-        "i386", "AMD", "Sun", "OpenGL", "RealPlayer", "NetBSD", "OpenBSD", "SCSI", "Firefox", "Google", "MySQL", "PowerPC",
-        "SPARC", "SPARC64", "Pentium", "Xeon", "Opteron", "Athlon", "Cisco", "NetApp", "VMware", "RPM", "Mozilla",
-        "SoundBlaster", "Motif", "TeX", "LaTeX", "Ports", "NVIDIA",
+        "i386", "AMD", "Sun", "OpenGL", "RealPlayer", "NetBSD", "OpenBSD", "SCSI", "Firefox", "Google", "MySQL",
+        "PowerPC", "SPARC", "SPARC64", "Pentium", "Xeon", "Opteron", "Athlon", "Cisco", "NetApp", "VMware", "RPM",
+        "Mozilla", "SoundBlaster", "Motif", "TeX", "LaTeX", "Ports", "NVIDIA",
     )
 } | {
     "os": "FreeBSD", "microsoft.windows": "Microsoft Windows", "arch.i386": "i386", "arch.amd64": "amd64",

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -35,6 +36,9 @@ _ATTEMPTS = 5
 """How often a download is continued; one that received something does not count."""
 
 _MAX_FILES = 200_000
+Member = tuple[str, int, Callable[[], bytes]]
+"""A file of an archive: its name, its size in bytes, and a function that reads it."""
+
 _AR_MAGIC = b"!<arch>\n"
 _AR_HEADER_BYTES = 60
 
@@ -60,7 +64,7 @@ class Cache:
             DataError: It cannot be had, is not what was pinned, or is too large.
         """
         # Other patterns are another selection of the same archive.
-        spec = hashlib.sha256(archive.model_dump_json().encode()).hexdigest()[:12]
+        spec = hashlib.sha256(repr((archive.address, archive.inner, archive.files)).encode()).hexdigest()[:12]
         folder = self._folder / "unpacked" / f"{archive.name}-{spec}"
         if not folder.is_dir():
             file = self._folder / f"{archive.name}{archive.form}"
@@ -82,20 +86,20 @@ class Cache:
             if address.startswith(begin):
                 address = mirror + address.removeprefix(begin)
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{file.name}.incomplete")
+        unfinished = file.with_name(f"{file.name}.incomplete")
         failures = 0
         while True:
-            before = _size(partial)
+            before = _size(unfinished)
             try:
-                _receive(archive, address, partial)
+                _receive(archive, address, unfinished)
                 break
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, urllib.error.HTTPError) and error.code in (401, 403, 404, 410):
                     raise DataError(f"{address} is not there, or may not be read (status {error.code}).") from error
-                failures += _size(partial) <= before
+                failures += _size(unfinished) <= before
                 if failures >= _ATTEMPTS:
                     raise DataError(f"{address} cannot be downloaded ({error}); the next attempt continues.") from error
-        os.replace(partial, file)
+        os.replace(unfinished, file)
 
 
 def _size(path: Path) -> int:
@@ -119,28 +123,28 @@ class _Secure(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _receive(archive: Archive, address: str, partial: Path) -> None:
+def _receive(archive: Archive, address: str, unfinished: Path) -> None:
     """Receive an archive from the byte where an earlier attempt ended."""
-    start, limit = _size(partial), archive.max_mb << 20
+    start, limit = _size(unfinished), archive.max_mb << 20
     headers = {"User-Agent": "verso-translate"} | ({"Range": f"bytes={start}-"} if start else {})
     opener = urllib.request.build_opener(_Secure)
     try:
         response = opener.open(urllib.request.Request(address, headers=headers), timeout=_TIMEOUT_S)
     except urllib.error.HTTPError as error:
         if error.code == 416:  # another file than the one that was begun
-            partial.unlink()
+            unfinished.unlink()
         raise
     with response:
         start = start if response.status == 206 else 0
         total = None if response.length is None else start + response.length
         with (
-            partial.open("ab" if start else "wb") as file,
+            unfinished.open("ab" if start else "wb") as file,
             tqdm(desc=archive.name, total=total, initial=start, unit="B", unit_scale=True, disable=None) as bar,
         ):
             while piece := response.read(_PIECE_BYTES):
                 start += len(piece)
                 if start > limit:
-                    partial.unlink()
+                    unfinished.unlink()
                     raise DataError(f"{address} has more than the {archive.max_mb} MB that it may have (max_mb).")
                 file.write(piece)
                 bar.update(len(piece))
@@ -202,20 +206,28 @@ def _chosen(path: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns if not pattern.startswith("!"))
 
 
-def _members(archive: Archive, file: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
-    """The regular files of an archive: name, size, and a function that reads the content."""
+def _members(archive: Archive, file: Path) -> Iterator[Member]:
+    """The regular files of an archive, or of the ZIP file in it."""
     if archive.form in (".zip", ".whl"):
-        with zipfile.ZipFile(file) as entries:
-            for info in entries.infolist():
-                if not info.is_dir():
-                    yield info.filename, info.file_size, lambda info=info: entries.read(info)  # type: ignore[misc]
+        yield from _zip_members(file)
         return
     with file.open("rb") as stream:
         source = _data_of_deb(stream) if archive.form == ".deb" else stream
         with tarfile.open(fileobj=source, mode="r|*") as members:
             for member in members:
-                if member.isfile() and (content := members.extractfile(member)):
+                content = members.extractfile(member) if member.isfile() else None
+                if content and archive.inner and member.size <= archive.max_mb << 20:
+                    if fnmatchcase(member.name, archive.inner):
+                        yield from _zip_members(io.BytesIO(content.read()))
+                elif content:
                     yield member.name, member.size, content.read
+
+
+def _zip_members(file: Path | IO[bytes]) -> Iterator[Member]:
+    with zipfile.ZipFile(file) as entries:
+        for info in entries.infolist():
+            if not info.is_dir():
+                yield info.filename, info.file_size, partial(entries.read, info)
 
 
 def _data_of_deb(stream: IO[bytes]) -> IO[bytes]:

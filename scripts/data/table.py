@@ -11,22 +11,25 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from model.errors import ConfigError
 from scripts.data import catalogues, corpora, documents
+from scripts.shipped.command import LANGUAGES
 
 TABLE = Path(__file__).with_name("sources.yaml")
 
 EXTRACTORS: Mapping[str, Callable[..., Iterable[Any]]] = {
     function.__name__: function
     for function in (
-        catalogues.android, catalogues.firefox, catalogues.fluent, catalogues.mo, catalogues.pak, catalogues.po,
-        catalogues.po_of_program, catalogues.sibling_strings, catalogues.strings, catalogues.thunderbird,
-        corpora.aligned, corpora.aligned_in_tar, corpora.articles, corpora.bible, corpora.chat, corpora.column,
-        corpora.conllu, corpora.dialogues, corpora.lines, corpora.manythings, corpora.manythings_sources,
-        corpora.storybooks, corpora.xquad, documents.freebsd_manual, documents.gnome_help, documents.html_book,
-        documents.markdown, documents.markdown_by_name, documents.office_help, documents.php_manual,
+        catalogues.android, catalogues.firefox, catalogues.fluent, catalogues.javascript_strings, catalogues.mo,
+        catalogues.pak, catalogues.po, catalogues.po_of_program, catalogues.sibling_strings, catalogues.strings,
+        catalogues.strings_with_languages, catalogues.thunderbird, corpora.aligned, corpora.aligned_in_tar,
+        corpora.articles, corpora.bible, corpora.chat, corpora.column, corpora.conllu, corpora.dialogues, corpora.lines,
+        corpora.manythings, corpora.manythings_sources, corpora.storybooks, corpora.xquad, documents.freebsd_manual,
+        documents.gnome_help, documents.html_book, documents.markdown, documents.markdown_by_name,
+        documents.office_help, documents.php_manual, documents.sibling_pages,
     )
 }  # fmt: skip
 """The extractors that a set may name. Their arguments are paths in archives, numbers, and names of files."""
 
+_DEBIAN = "https://snapshot.debian.org/archive/debian/20261101T000000Z/pool/{0}"
 _GITHUB = "https://codeload.github.com/{0}/tar.gz/{1}"
 _FORMS = (".tar.gz", ".tgz", ".tar.xz", ".deb", ".zip", ".whl")
 _DIGEST = r"[0-9a-f]{64}"
@@ -42,29 +45,37 @@ class Archive(_Entry):
     name: str = Field(pattern=r"[a-z0-9][a-z0-9.-]*")
     github: str | None = None
     """Owner and name of a repository."""
-    commit: str | None = Field(None, pattern=r"[0-9a-f]{40}")
+    commit: str | None = Field(default=None, pattern=r"[0-9a-f]{40}")
     """The commit of a repository, whose archive states it."""
+    debian: str | None = None
+    """A package of Debian, by its path in the pool."""
     url: str | None = None
     """The address of any other archive."""
-    sha256: str | None = Field(None, pattern=_DIGEST)
+    sha256: str | None = Field(default=None, pattern=_DIGEST)
     """Its digest. The archive of a commit has none: GitHub may compress it differently tomorrow."""
-    files: tuple[str, ...] = Field(("*",), min_length=1)
+    inner: str | None = None
+    """Pattern of a ZIP file in the archive; the files are taken out of that one."""
+    files: tuple[str, ...] = Field(default=("*",), min_length=1)
     """Patterns of the files that are taken; * matches slashes too. A pattern after ! leaves out."""
-    max_mb: int = Field(100, ge=1)
+    max_mb: int = Field(default=100, ge=1)
     """Neither the archive nor its unpacked files may be larger."""
 
     @model_validator(mode="after")
     def _is_pinned(self) -> Self:
-        if (self.github is None) == (self.url is None):
-            raise ValueError("an archive has either github or url")
+        if sum(source is not None for source in (self.github, self.debian, self.url)) != 1:
+            raise ValueError("an archive has one of github, debian and url")
         if self.github and not self.commit:
             raise ValueError("a repository needs its commit")
+        if self.debian and not self.sha256:
+            raise ValueError("a package needs its digest")
         return self
 
     @property
     def address(self) -> str:
         """Where it is downloaded from."""
-        return self.url or _GITHUB.format(self.github, self.commit)
+        if self.github:
+            return _GITHUB.format(self.github, self.commit)
+        return self.url or _DEBIAN.format(self.debian)
 
     @property
     def form(self) -> str:
@@ -82,8 +93,6 @@ class TextSet(_Entry):
 
     name: str = Field(pattern=r"[a-zA-Z0-9][\w.-]*")
     folder: Literal["train", "eval", "mono"]
-    language: Literal["en", "de"] | None = None
-    """The language of a set of ``mono``."""
     licence: str
     """An SPDX expression."""
     attribution: str
@@ -99,25 +108,33 @@ class TextSet(_Entry):
     """Whether pairs with a side in an evaluation set are left out, where sentences are taken as they are."""
     without: str | None = None
     """A set whose pairs are left out."""
-    count: int | None = None
-    sha256: str | None = Field(None, pattern=_DIGEST)
+    count: int
+    sha256: str = Field(pattern=_DIGEST)
     """Number and digest of its sorted lines in the text that the shipped weights were trained on."""
+    rebuilt: str | None = Field(default=None, pattern=_DIGEST)
+    """The digest of what this table gives, where it is not exactly that text."""
     note: str | None = None
-    """How the outcome differs from that text, if it is known to."""
+    """How much it differs, and why."""
 
     @model_validator(mode="after")
     def _names_extractors(self) -> Self:
-        if (self.folder == "mono") != (self.language is not None):
-            raise ValueError("sets of mono have a language, and only they")
+        if self.folder == "mono" and self.language is None:
+            raise ValueError("the name of a set of mono ends in .en or .de")
         if unknown := {name for call in self.extract for name in call} - EXTRACTORS.keys():
             raise ValueError(f"no extractor is called {', '.join(sorted(unknown))}")
         return self
 
     @property
+    def language(self) -> str | None:
+        """The language of a set of ``mono``, which is the end of its name."""
+        ending = self.name.rpartition(".")[2]
+        return ending if self.folder == "mono" and ending in LANGUAGES else None
+
+    @property
     def files(self) -> tuple[str, ...]:
-        """The files that hold it, within the folder of the corpora."""
-        languages = (self.language,) if self.language else ("en", "de")
-        return tuple(f"{self.folder}/{self.name}.{language}.xz" for language in languages)
+        """Its files, within the folder of the corpora."""
+        base = f"{self.folder}/{self.name}"
+        return (f"{base}.xz",) if self.language else tuple(f"{base}.{language}.xz" for language in LANGUAGES)
 
     def archives(self, names: Iterable[str]) -> set[str]:
         """Those of the named archives that it needs."""

@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 64 << 20
 """No text of a source is larger; a larger one is not what was pinned."""
 
 _SPACE = re.compile(r"\s+")
-_TAG = re.compile(r"<[^<>]+>")
+_TAG = re.compile(r"<[^>]+>")
 _NO_TEXT = re.compile(r"(?s)<(script|style)\b.*?</\1>|<br */?>")
 _EMPTY_LINK_OR_IMAGE = re.compile(r"<a [^<>]*></a>|!\[[^\]]*\]\([^)]*\)")
 _LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\([^)]*\)")
@@ -40,9 +40,15 @@ def tidy(text: str) -> str:
     return _SPACE.sub(" ", html.unescape(text)).strip()
 
 
+def without_tags(text: str) -> str:
+    """The text without what is between angle brackets."""
+    end = text.rfind(">") + 1  # so that each bracket is closed, and the search takes linear time
+    return _TAG.sub("", text[:end]) + text[end:]
+
+
 def strip_tags(text: str) -> str:
     """The text of HTML or XML, in one line."""
-    return tidy(_TAG.sub("", _NO_TEXT.sub(" ", text)))
+    return tidy(without_tags(_NO_TEXT.sub(" ", text)))
 
 
 def from_markdown(text: str) -> str:
@@ -66,6 +72,21 @@ def common_files(source: Path, target: Path, ending: str) -> Iterator[tuple[Path
         other = source / path.relative_to(target)
         if other.is_file():
             yield other, path
+
+
+def siblings(folder: Path, source: str, target: str) -> Iterator[tuple[Path, Path]]:
+    """Files beside each other whose names differ in the language, wherever they are in a folder.
+
+    Args:
+        folder: Searched with all its folders.
+        source: The name of a file with the original; ``{}`` is what the asterisk of ``target`` stands for.
+        target: The name of its translation, with an asterisk.
+    """
+    begin, _, end = target.partition("*")
+    for path in sorted(folder.rglob(target)):
+        middle = path.name.removeprefix(begin).removesuffix(end)
+        if originals := sorted(path.parent.glob(source.replace("{}", middle))):
+            yield originals[0], path
 
 
 def same_keys(source: dict[str, str], target: dict[str, str]) -> Iterable[Pair]:

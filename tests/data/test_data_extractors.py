@@ -143,6 +143,14 @@ CASES: dict[str, Case] = {
         ("en", "de"),
         [("About Mozilla Vpn", "Über Mozilla Vpn")],
     ),
+    "javascript_strings": Case(
+        {
+            "en.js": 'const messages = {\n  "a.b": "Don\'\'t <b>say</b> \\"no\\".",\n  c: "Yes",\n};',
+            "de.js": 'const messages = {\n  "a.b": "Sag nicht \\"nein\\".",\n};',
+        },
+        ("en.js", "de.js"),
+        [("Don't say \"no\".", 'Sag nicht "nein".')],
+    ),
     "mo": Case(
         {"de.mo": _mo()},
         ("de.mo",),
@@ -178,6 +186,20 @@ CASES: dict[str, Case] = {
         },
         (".", "en-*.json", "de-*.json"),
         [("See docs.", "Siehe Doku.")],
+    ),
+    "strings_with_languages": Case(
+        {"a.json": '{"news": [{"text": {"en": "A <b>text</b>.", "de": "Ein Text."}}, {"t": "One", "t_de": "Eins"}]}'},
+        ("a.json",),
+        [("A text.", "Ein Text."), ("One", "Eins")],
+    ),
+    "sibling_pages": Case(
+        {
+            "a/terms_en.html": "<ul><li>First point<li>Second <i>point</i></ul>",
+            "a/terms_de.html": "<ul><li>Erster Punkt<li>Zweiter <i>Punkt</i></ul>",
+            "a/news_de.html": "<p>Nur Deutsch</p>",
+        },
+        (".", "{}_en.html", "*_de.html"),
+        [("First point", "Erster Punkt"), ("Second point", "Zweiter Punkt")],
     ),
     "aligned": Case({"a.en": "One\n\nTwo\n", "a.de": "Eins\n\nZwei\n"}, ("a.en", "a.de"),
                     [("One", "Eins"), ("", ""), ("Two", "Zwei")]),
