@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +22,6 @@ from scripts.shipped.command import LANGUAGES
 CHECKSUMS = "sha256sums.txt"
 ATTRIBUTION = "ATTRIBUTION.md"
 ABSENT = "absent.txt"
-
-_FULL_SENTENCES = re.compile(r'[.!?]"?$')
 
 
 @dataclass
@@ -102,9 +99,8 @@ class Builder:
             return
         assert cleaner is not None
         pairs: Iterable[Pair] = ((tidy(first), tidy(second)) for first, second in raw)
-        if item.full_sentences:
-            pairs = (pair for pair in pairs if all(_FULL_SENTENCES.search(side) for side in pair))
-        yield from map("\t".join, cleaner.pairs(pairs, item.min_words, whole=item.whole))
+        usable = cleaner.pairs(pairs, item.min_words, min_words_of_phrases=item.min_words_of_phrases, whole=item.whole)
+        yield from map("\t".join, usable)
 
     def _as_they_are(self, item: TextSet, raw: Iterable[Pair]) -> Iterator[str]:
         """The pairs of published corpora, without those of evaluation sets or of another set if the table says so."""
@@ -125,6 +121,8 @@ class Builder:
     def _resolved(self, argument: str | int) -> list[Path | str | int]:
         """The paths that an argument names: an archive, a file or folder in it, or all that match a pattern."""
         first, _, rest = str(argument).partition("/")
+        if first == "DATA":
+            return [self._folder / rest]
         archive = next((archive for archive in self._table.archives if archive.name == first), None)
         if archive is None:
             return [argument]

@@ -31,6 +31,7 @@ _ABBREVIATION = re.compile(
 )
 _INVISIBLE = re.compile(r"[\u00ad\ufeff\u2060\u200b-\u200f\x00-\x08\x0b-\x1f\x7f]")
 _NO_SENTENCE_END = re.compile(r"[^.!?…\"“”»«’']$")
+_ENDS_AS_SENTENCE = re.compile(r"[.!?][\"”“’)]?$")
 _DIGIT_GROUP = re.compile(r"(?<=\d)[.,'’ \u00a0](?=\d)")
 
 _MAX_WORDS = 100
@@ -171,12 +172,15 @@ class Cleaner:
         self.left_out: Counter[Reason] = Counter()
         self._speaks = speaks or language_detector()
 
-    def pairs(self, raw: Iterable[Pair], min_words: int, *, whole: bool = True) -> Iterator[Pair]:
+    def pairs(
+        self, raw: Iterable[Pair], min_words: int, *, min_words_of_phrases: int = 0, whole: bool = True
+    ) -> Iterator[Pair]:
         """The usable pairs of sentences.
 
         Args:
             raw: Pairs of paragraphs or sentences, English and German.
             min_words: The smallest number of English words; German may have one fewer.
+            min_words_of_phrases: The smallest number of English words where a side does not end as sentences do.
             whole: Whether paragraphs whose sentences do not pair off stay whole; otherwise they are left out.
         """
         for paragraphs in raw:
@@ -184,7 +188,8 @@ class Cleaner:
             if not source or not target:
                 continue
             for pair in split_pair(source, target) or ([(source, target)] if whole else []):
-                if reason := self._fault(pair, min_words):
+                phrase = not all(_ENDS_AS_SENTENCE.search(side) for side in pair)
+                if reason := self._fault(pair, max(min_words, min_words_of_phrases) if phrase else min_words):
                     self.left_out[reason] += 1
                 else:
                     yield pair

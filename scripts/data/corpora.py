@@ -18,8 +18,13 @@ from scripts.data.text import read, tidy
 # Pairs
 
 
-def aligned(source: Path, target: Path) -> Iterator[Pair]:
+def aligned(source: Path, target: Path, context_end: str = "") -> Iterator[Pair]:
     """Two files whose lines correspond.
+
+    Args:
+        source: The file with the originals.
+        target: The file with their translations.
+        context_end: In each original, what comes before this is not translated.
 
     Raises:
         DataError: They have different numbers of lines.
@@ -27,7 +32,8 @@ def aligned(source: Path, target: Path) -> Iterator[Pair]:
     sides = [read(path).removesuffix("\n").split("\n") for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise DataError(f"{source} and {target} have {len(sides[0])} and {len(sides[1])} lines.")
-    yield from zip(*sides, strict=True)
+    for first, second in zip(*sides, strict=True):
+        yield (first.rpartition(context_end)[2].strip() if context_end else first), second
 
 
 def aligned_in_tar(archive: Path, source: str, target: str) -> Iterator[Pair]:

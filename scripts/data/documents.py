@@ -9,6 +9,7 @@ import html
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from model.training.corpus import Pair
@@ -31,9 +32,16 @@ def _aligned(files: Iterator[tuple[Path, Path]], blocks: Callable[[Path], list[B
 # Markdown
 
 
-def markdown_blocks(path: Path) -> list[Block]:
-    """The paragraphs, items, headings and table cells of a Markdown file, without front matter and code."""
+def markdown_blocks(path: Path, *, code: bool = False) -> list[Block]:
+    """The paragraphs, items, headings and table cells of a Markdown file, without front matter and blocks of code.
+
+    Args:
+        path: The file.
+        code: Whether inline code is text; otherwise its signs stay, and the cleaning drops its sentence.
+    """
     text = _CODE_OR_COMMENT.sub("", _FRONT_MATTER.sub("", read(path).lstrip("\ufeff")))
+    if code:
+        text = _INLINE_CODE.sub(r"\1", text)
     result = []
     for part in _MARKDOWN_BLOCK.split(text):
         marks = {target.lower() for target in _LINK_TARGET.findall(part)} | numbers(re.sub(r"\([^)]*\)", "", part))
@@ -50,6 +58,14 @@ def markdown(source: Path, target: Path) -> Iterator[Pair]:
     files = common_files(source, target, ".md")
     human = ((first, second) for first, second in files if not _MACHINE_TRANSLATED.search(read(second)))
     yield from _aligned(human, markdown_blocks)
+
+
+_INLINE_CODE = re.compile(r"`([^`\n]*)`")
+
+
+def markdown_with_code(source: Path, target: Path) -> Iterator[Pair]:
+    """Markdown documents of the same path; inline code is text."""
+    yield from _aligned(common_files(source, target, ".md"), partial(markdown_blocks, code=True))
 
 
 def markdown_by_name(source: Path, target: Path) -> Iterator[Pair]:

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from model.errors import ConfigError
-from scripts.data import catalogues, corpora, documents
+from scripts.data import catalogues, corpora, documents, novels
 from scripts.shipped.command import LANGUAGES
 
 TABLE = Path(__file__).with_name("sources.yaml")
@@ -24,10 +24,12 @@ EXTRACTORS: Mapping[str, Callable[..., Iterable[Any]]] = {
         corpora.articles, corpora.bible, corpora.chat, corpora.column, corpora.conllu, corpora.dialogues, corpora.lines,
         corpora.manythings, corpora.manythings_sources, corpora.storybooks, corpora.xquad, documents.freebsd_manual,
         documents.gnome_help, documents.html_book, documents.markdown, documents.markdown_by_name,
-        documents.office_help, documents.php_manual, documents.sibling_pages,
+        documents.markdown_with_code, documents.office_help, documents.php_manual, documents.sibling_pages,
+        novels.novels,
     )
 }  # fmt: skip
-"""The extractors that a set may name. Their arguments are paths in archives, numbers, and names of files."""
+"""The extractors that a set may name. Their arguments are paths in archives, ``DATA/`` and the path of a file of an
+earlier set, numbers, and names of files."""
 
 _DEBIAN = "https://snapshot.debian.org/archive/debian/20261101T000000Z/pool/{0}"
 _GITHUB = "https://codeload.github.com/{0}/tar.gz/{1}"
@@ -102,8 +104,8 @@ class TextSet(_Entry):
     """The smallest number of English words; without it, sentences are taken as they are."""
     whole: bool = True
     """Whether paragraphs whose sentences do not pair off stay whole."""
-    full_sentences: bool = False
-    """Whether pairs are left out that do not end as sentences do."""
+    min_words_of_phrases: int = 0
+    """The smallest number of English words of pairs that do not end as sentences do."""
     held_back: bool = False
     """Whether pairs with a side in an evaluation set are left out, where sentences are taken as they are."""
     without: str | None = None

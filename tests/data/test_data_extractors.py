@@ -201,7 +201,7 @@ CASES: dict[str, Case] = {
         (".", "{}_en.html", "*_de.html"),
         [("First point", "Erster Punkt"), ("Second point", "Zweiter Punkt")],
     ),
-    "aligned": Case({"a.en": "One\n\nTwo\n", "a.de": "Eins\n\nZwei\n"}, ("a.en", "a.de"),
+    "aligned": Case({"a.en": "One\n\nBefore. <sep> Two\n", "a.de": "Eins\n\nZwei\n"}, ("a.en", "a.de", "<sep>"),
                     [("One", "Eins"), ("", ""), ("Two", "Zwei")]),
     "aligned_in_tar": Case(
         {"a.tar.gz": _tar_gz({"d/t.src": "One\nTwo\n", "d/t.pe": "Eins\nZwei\n", "d/t.mt": "x\n"})},
@@ -311,6 +311,11 @@ CASES: dict[str, Case] = {
         ("en", "de"),
         [("A text.", "Ein Text.")],
     ),
+    "markdown_with_code": Case(
+        {"en/a.md": "Call `f` twice.\n\n```\nf()\n```\n", "de/a.md": "Rufe `f` zweimal auf.\n"},
+        ("en", "de"),
+        [("Call f twice.", "Rufe f zweimal auf.")],
+    ),
     "office_help": Case(
         {
             "en/a.html": '<p class="x" id="par_id1">Press <b>OK</b>.</p><p id="par_id2">Only here.</p><p>No id.</p>',
@@ -340,6 +345,16 @@ CASES: dict[str, Case] = {
         },
         ("a.json", "b.json"),
         ["Hello.", "A table?", "Yes"],
+    ),
+    "novels": Case(
+        {
+            "n/a.xml": '<bibl type="firstEdition"><date>1871</date></bibl><body><p>Sie saß in dem Theile des Hauses -- '
+            "»und [1] schwieg!« Er redete vom Cölibatsgesetz.</p></body>",
+            "n/b.xml": '<bibl type="firstEdition"><date>1820</date></bibl><body><p>Er saß zu Hause.</p></body>',
+            "new.de": "In dem Teile des Hauses saß er. Sie schwieg, und er saß.\n" * 9,
+        },
+        ("n", "new.de"),
+        ['Sie saß in dem Teile des Hauses – "und schwieg!"'],
     ),
     "lines": Case({"a.txt": "One  line\nTwo\n"}, ("a.txt",), ["One line", "Two"]),
     "manythings_sources": Case({"fra.txt": "Hi.\tSalut!\tx\n"}, ("fra.txt",), ["Hi."]),
@@ -430,6 +445,11 @@ def test_paragraphs_are_split_where_their_sentences_pair_off() -> None:
     joined = target.replace("Hund. Dort", "Hund, dort")
     assert list(_cleaner().pairs([(source, joined)], 3)) == [(source, joined)]
     assert list(_cleaner().pairs([(source, joined)], 3, whole=False)) == []
+
+
+def test_short_phrases_are_left_out_and_short_sentences_stay() -> None:
+    raw = [("A cat and dog.", "Eine Katze und Hund."), ("A bird and cow", "Ein Vogel und Kuh")]
+    assert list(_cleaner().pairs(raw, 3, min_words_of_phrases=5)) == raw[:1]
 
 
 def test_sentences_of_one_language_are_whole_and_occur_once() -> None:
