@@ -1,4 +1,4 @@
-"""Extractors of message catalogues: gettext, Fluent, properties, JSON, YAML, Android, Chromium."""
+"""Extractors of message catalogues: gettext, Fluent, properties, JSON, YAML, JavaScript, Android."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import gettext
 import html
 import json
 import re
-import struct
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +120,7 @@ def fluent(source: Path, target: Path) -> Iterator[Pair]:
         yield from same_keys(fluent_messages(first), fluent_messages(second))
 
 
-def firefox_messages(folder: Path, brand: str) -> Messages:
+def firefox_messages(folder: Path) -> Messages:
     """The messages and attributes of all Fluent and ``.properties`` files of a folder, by file name and key."""
     messages: Messages = {}
     for path in sorted(folder.rglob("*")):
@@ -140,18 +138,12 @@ def firefox_messages(folder: Path, brand: str) -> Messages:
                 messages[key] += " " + line.strip()
             elif not line.startswith("#"):
                 key = ""
-    return {key: strip_tags(_BRAND.sub(brand, text)) for key, text in messages.items()}
+    return {key: strip_tags(_BRAND.sub("Firefox", text)) for key, text in messages.items()}
 
 
 def firefox(source: Path, target: Path) -> Iterator[Pair]:
     """The messages of Firefox, by file name and key, whatever their folders."""
-    sides = [dict(sorted(firefox_messages(folder, "Firefox").items())) for folder in (source, target)]
-    yield from same_keys(*sides)
-
-
-def thunderbird(source: Path, target: Path) -> Iterator[Pair]:
-    """The messages of Thunderbird."""
-    sides = [dict(sorted(firefox_messages(folder, "Thunderbird").items())) for folder in (source, target)]
+    sides = [dict(sorted(firefox_messages(folder).items())) for folder in (source, target)]
     yield from same_keys(*sides)
 
 
@@ -271,37 +263,3 @@ def _android_text(text: str) -> str:
     text = html.unescape(text.replace("<![CDATA[", "").replace("]]>", ""))
     text = text.replace("\\'", "'").replace('\\"', '"').strip()
     return text[1:-1] if text[:1] == text[-1:] == '"' else text
-
-
-# Chromium
-
-
-def pak_messages(path: Path) -> dict[int, str]:
-    """The strings of a resource pack of Chromium, version 5, by number.
-
-    Raises:
-        DataError: It is another file.
-    """
-    data = path.read_bytes()
-    try:
-        version, _, num_resources, num_aliases = struct.unpack_from("<IIHH", data)
-        if version != 5:
-            raise DataError(f"{path} is not a resource pack of version 5.")
-        index = [struct.unpack_from("<HI", data, 12 + 6 * entry) for entry in range(num_resources + 1)]
-        aliases = [
-            struct.unpack_from("<HH", data, 12 + 6 * (num_resources + 1) + 4 * entry) for entry in range(num_aliases)
-        ]
-    except struct.error as error:
-        raise DataError(f"{path} is cut off.") from error
-    messages = {number: data[begin:end].decode("utf-8", "replace") for (number, begin), (_, end) in pairwise(index)}
-    return messages | {alias: messages[index[entry][0]] for alias, entry in aliases}
-
-
-def pak(source: Path, target: Path) -> Iterator[Pair]:
-    """Two resource packs of Chromium, by the numbers of their strings; accelerators are removed."""
-    german = pak_messages(target)
-    for number, text in sorted(pak_messages(source).items()):
-        if number in german and text != german[number] and "{" not in text and "$" not in text:
-            for pair in message_lines(text, german[number]):
-                first, second = (re.sub(r"&(?=\w)", "", side) for side in pair)
-                yield first, second

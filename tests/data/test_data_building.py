@@ -325,6 +325,10 @@ def test_every_archive_of_the_table_is_used_and_pinned() -> None:
     assert [item.name for item in sources.archives if not item.commit and not item.sha256] == ["flores200"]
 
 
+def test_every_extractor_is_used() -> None:
+    assert {name for item in table.load().sets for call in item.extract for name in call} == table.EXTRACTORS.keys()
+
+
 def test_licences_are_expressions_of_spdx() -> None:
     for item in table.load().sets:
         assert item.licence == canonicalize_license_expression(item.licence), item.name

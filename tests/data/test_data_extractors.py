@@ -57,17 +57,6 @@ def _mo() -> bytes:
     return catalogue.to_binary()
 
 
-def _pak(texts: dict[int, str], alias: tuple[int, int]) -> bytes:
-    """A resource pack: header, index of numbers and offsets, aliases, texts."""
-    offset = 12 + 6 * (len(texts) + 1) + 4
-    index, body = b"", b""
-    for number, text in texts.items():
-        index += struct.pack("<HI", number, offset + len(body))
-        body += text.encode()
-    index += struct.pack("<HI", 0, offset + len(body))
-    return struct.pack("<IIHH", 5, 1, len(texts), 1) + index + struct.pack("<HH", *alias) + body
-
-
 def _sword_module() -> bytes:
     """A module of the SWORD project that has only Psalm 117, the shortest chapter."""
     first, _ = BibleStructure("kjv").ref_to_indicies(["Psalms"], [117])["ot"]
@@ -130,11 +119,6 @@ CASES: dict[str, Case] = {
             ("A page", "Eine Seite"),
         ],
     ),
-    "thunderbird": Case(
-        {"en/a.ftl": "quit = Quit { -brand-short-name }\n", "de/a.ftl": "quit = { -brand-short-name } beenden\n"},
-        ("en", "de"),
-        [("Quit Thunderbird", "Thunderbird beenden")],
-    ),
     "fluent": Case(
         {
             "en/a.ftl": "-term = Mozilla\ntitle = About { -brand-name-mozilla-vpn }\n  .label = x\nonly = English\n",
@@ -155,14 +139,6 @@ CASES: dict[str, Case] = {
         {"de.mo": _mo()},
         ("de.mo",),
         [("One line.", "Eine Zeile."), ("Another line.", "Noch eine Zeile."), ("Open", "Öffnen")],
-    ),
-    "pak": Case(
-        {
-            "en.pak": _pak({1: "&Save page", 2: "{n} files", 3: "One<br>Two"}, (9, 0)),
-            "de.pak": _pak({1: "Seite &speichern", 2: "{n} Dateien", 3: "Eins<br>Zwei"}, (9, 2)),
-        },
-        ("en.pak", "de.pak"),
-        [("Save page", "Seite speichern"), ("One", "Eins"), ("Two", "Zwei")],
     ),
     "po": Case({"de.po": _PO}, ("de.po",), [("Read this page.", "Lies diese Seite.")]),
     "po_of_program": Case(
@@ -380,8 +356,6 @@ def test_an_extractor_takes_the_text_out_of_files(name: str, tmp_path: Path) -> 
     ("name", "files"),
     [
         ("aligned", {"a": "1\n2\n", "b": "1\n"}),
-        ("pak", {"a": b"\x04\0\0\0" + b"\0" * 8, "b": b""}),
-        ("pak", {"a": b"\x05", "b": b""}),
         ("strings", {"a.json": "{", "b.json": "{}"}),
     ],
 )
