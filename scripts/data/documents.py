@@ -37,11 +37,11 @@ def markdown_blocks(path: Path, *, code: bool = False) -> list[Block]:
 
     Args:
         path: The file.
-        code: Whether inline code is text; otherwise its signs stay, and the cleaning drops its sentence.
+        code: Whether a word of inline code is text. Other code keeps its signs, and the cleaning drops its sentence.
     """
     text = _CODE_OR_COMMENT.sub("", _FRONT_MATTER.sub("", read(path).lstrip("\ufeff")))
     if code:
-        text = _INLINE_CODE.sub(r"\1", text)
+        text = _CODE_WORD.sub(r"\1", text)
     result = []
     for part in _MARKDOWN_BLOCK.split(text):
         marks = {target.lower() for target in _LINK_TARGET.findall(part)} | numbers(re.sub(r"\([^)]*\)", "", part))
@@ -60,11 +60,11 @@ def markdown(source: Path, target: Path) -> Iterator[Pair]:
     yield from _aligned(human, markdown_blocks)
 
 
-_INLINE_CODE = re.compile(r"`([^`\n]*)`")
+_CODE_WORD = re.compile(r"`([A-Za-z]+)`")
 
 
 def markdown_with_code(source: Path, target: Path) -> Iterator[Pair]:
-    """Markdown documents of the same path; inline code is text."""
+    """Markdown documents of the same path; a word of inline code is text."""
     yield from _aligned(common_files(source, target, ".md"), partial(markdown_blocks, code=True))
 
 

@@ -1,7 +1,8 @@
 """Brings archives to a folder on this machine (the cache): downloads, checks and unpacks them.
 
-A download that breaks off continues where it ended, if the server allows it. An archive that somebody put into the
-folder under its name (``NAME.tar.gz``) is used instead of a download, so that a machine without network can build too.
+Of a repository of which the table names single files, only these are downloaded. A download that breaks off continues
+where it ended, if the server allows it. An archive that is put into the folder under its name (``NAME.tar.gz``) is used
+instead of a download, so that a machine without network can build too.
 """
 
 from __future__ import annotations
@@ -66,10 +67,13 @@ class Cache:
         # Other patterns are another selection of the same archive.
         spec = hashlib.sha256(repr((archive.address, archive.inner, archive.files)).encode()).hexdigest()[:12]
         folder = self._folder / "unpacked" / f"{archive.name}-{spec}"
+        for name, address in archive.single_files.items():
+            if not (folder / name).is_file():
+                self._download(archive, address, folder / name)
         if not folder.is_dir():
             file = self._folder / f"{archive.name}{archive.form}"
             if not file.is_file():
-                self._download(archive, file)
+                self._download(archive, archive.address, file)
             _check(archive, file)
             part = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(part, ignore_errors=True)
@@ -78,8 +82,7 @@ class Cache:
             part.rename(folder)
         return folder
 
-    def _download(self, archive: Archive, file: Path) -> None:
-        address = archive.address
+    def _download(self, archive: Archive, address: str, file: Path) -> None:
         if self._offline:
             raise DataError(f"{archive.name} is not in the cache. Download {address} and save it as {file}.")
         for begin, mirror in self._mirrors.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
+from urllib.parse import quote
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -33,6 +34,7 @@ earlier set, numbers, and names of files."""
 
 _DEBIAN = "https://snapshot.debian.org/archive/debian/20261101T000000Z/pool/{0}"
 _GITHUB = "https://codeload.github.com/{0}/tar.gz/{1}"
+_GITHUB_FILE = "https://raw.githubusercontent.com/{0}/{1}/{2}"
 _FORMS = (".tar.gz", ".tgz", ".tar.xz", ".deb", ".zip", ".whl")
 _DIGEST = r"[0-9a-f]{64}"
 
@@ -78,6 +80,13 @@ class Archive(_Entry):
         if self.github:
             return _GITHUB.format(self.github, self.commit)
         return self.url or _DEBIAN.format(self.debian)
+
+    @property
+    def single_files(self) -> dict[str, str]:
+        """The addresses of the files by path, if they are in a repository and named without patterns."""
+        if not self.github or any(character in name for name in self.files for character in "*?[!"):
+            return {}
+        return {name: _GITHUB_FILE.format(self.github, self.commit, quote(name)) for name in self.files}
 
     @property
     def form(self) -> str:

@@ -167,6 +167,14 @@ def test_the_archive_of_a_commit_has_to_state_it(server: Server, tmp_path: Path)
     assert contents(cache.unpacked(wanted)) == {"a.txt": "A"}
 
 
+def test_named_files_of_a_repository_are_downloaded_one_by_one(server: Server, tmp_path: Path) -> None:
+    wanted = Archive(name="repository", github="o/r", commit=COMMIT, files=("a/b.txt", "c d.txt"))
+    server.files = {f"/o/r/{COMMIT}/a/b.txt": b"B", f"/o/r/{COMMIT}/c%20d.txt": b"D"}
+    mirrors = {"https://raw.githubusercontent.com": server.address}
+    assert contents(Cache(tmp_path, mirrors=mirrors).unpacked(wanted)) == {"a/b.txt": "B", "c d.txt": "D"}
+    assert contents(Cache(tmp_path, offline=True).unpacked(wanted)) == {"a/b.txt": "B", "c d.txt": "D"}
+
+
 def test_packages_of_debian_python_and_npm_are_unpacked(server: Server, tmp_path: Path) -> None:
     files = {"package/a.txt": "A"}
     package = deb(tar_gz({f"./{name}": text for name, text in files.items()}))
