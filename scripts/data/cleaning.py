@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from model.errors import ConfigError
 from model.training.corpus import Pair
 
 _LANGUAGES = ["en", "de", "fr", "es", "it", "nl", "la", "da", "sv", "pl", "pt"]
@@ -143,8 +144,15 @@ def split_pair(source: str, target: str) -> list[Pair]:
 
 
 def language_detector() -> Callable[[str, str], bool]:
-    """A function that tells whether a text is in a language; true of texts that are too short to tell."""
-    import py3langid
+    """A function that tells whether a text is in a language; true of texts that are too short to tell.
+
+    Raises:
+        ConfigError: The packages of the group "data" are not installed.
+    """
+    try:
+        import py3langid
+    except ImportError as error:
+        raise ConfigError("py3langid is missing: pip install --group data installs what scripts.data needs.") from error
 
     py3langid.set_languages(_LANGUAGES)
 

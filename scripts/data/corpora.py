@@ -13,7 +13,7 @@ from pathlib import Path
 
 from model.errors import DataError
 from model.training.corpus import Pair
-from scripts.data.text import read, tidy
+from scripts.data.text import check_size, read, tidy
 
 # Pairs
 
@@ -44,6 +44,7 @@ def aligned_in_tar(archive: Path, source: str, target: str) -> Iterator[Pair]:
             ending = next((name for name in (source, target) if member.name.endswith(name)), None)
             file = members.extractfile(member) if ending and member.isfile() else None
             if ending and file:
+                check_size(archive, member.size)
                 texts[ending] = file.read().decode().splitlines()
     if len(texts.get(source, ())) != len(texts.get(target, ())):
         raise DataError(f"{archive} has no {source} and {target} of the same number of lines.")
@@ -67,6 +68,7 @@ def _texts(path: Path) -> Iterator[str]:
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith(".txt") and "about" not in name and "__MACOSX" not in name:
+                check_size(path, archive.getinfo(name).file_size)
                 yield archive.read(name).decode("utf-8", "replace")
 
 

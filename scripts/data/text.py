@@ -29,10 +29,18 @@ def read(path: Path) -> str:
     Raises:
         DataError: It is larger than :data:`MAX_FILE_BYTES`.
     """
-    size = path.stat().st_size
-    if size > MAX_FILE_BYTES:
-        raise DataError(f"{path} has {size:,} bytes; no text of a source has more than {MAX_FILE_BYTES:,}.")
+    check_size(path, path.stat().st_size)
     return path.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def check_size(name: object, num_bytes: int) -> None:
+    """Refuse to read a text that is too large.
+
+    Raises:
+        DataError: It is larger than :data:`MAX_FILE_BYTES`.
+    """
+    if num_bytes > MAX_FILE_BYTES:
+        raise DataError(f"{name} has {num_bytes:,} bytes; no text of a source has more than {MAX_FILE_BYTES:,}.")
 
 
 def tidy(text: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 from pysword.books import BibleStructure
 
 from model.errors import DataError
-from scripts.data import align, cleaning
+from scripts.data import align, cleaning, text
 from scripts.data.align import block
 from scripts.data.table import EXTRACTORS
 
@@ -364,6 +364,17 @@ def test_a_damaged_source_is_named(name: str, files: dict[str, Content], tmp_pat
         (tmp_path / path).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(DataError, match=str(tmp_path)):
         list(EXTRACTORS[name](*(tmp_path / path for path in files)))
+
+
+def test_texts_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "MAX_FILE_BYTES", 100)
+    (tmp_path / "a.txt").write_bytes(b"a" * 101)
+    (tmp_path / "a.zip").write_bytes(_zip("a.txt", b"a" * 101))
+    (tmp_path / "a.tar.gz").write_bytes(_tar_gz({"a.src": "a" * 101}))
+    for name, arguments in (("lines", ["a.txt"]), ("manythings", ["a.zip"]), ("aligned_in_tar", ["a.tar.gz"])):
+        more = [".src", ".pe"] if name == "aligned_in_tar" else []
+        with pytest.raises(DataError, match="101 bytes"):
+            list(EXTRACTORS[name](*(tmp_path / argument for argument in arguments), *more))
 
 
 # Alignment
