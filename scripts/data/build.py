@@ -17,11 +17,11 @@ from scripts.data.cleaning import Cleaner, bare
 from scripts.data.fetch import Cache
 from scripts.data.table import EXTRACTORS, Archive, Table, TextSet
 from scripts.data.text import read, tidy
+from scripts.shipped.absent import LIST
 from scripts.shipped.command import LANGUAGES
 
 CHECKSUMS = "sha256sums.txt"
 ATTRIBUTION = "ATTRIBUTION.md"
-ABSENT = "absent.txt"
 
 
 @dataclass
@@ -183,7 +183,7 @@ class Builder:
         sums = [f"{file_digest(self._folder / name)}  {name}\n" for item in built for name in item.files]
         _write_text(self._folder / CHECKSUMS, "".join(sums))
         _write_text(self._folder / ATTRIBUTION, attribution(built, self._table.archives))
-        _write_text(self._folder / ABSENT, "".join(f"{name}: {why}\n" for name, why in self._table.absent.items()))
+        _write_text(self._folder / LIST, "".join(f"{name}: {why}\n" for name, why in self._table.absent.items()))
 
 
 def _add_known(cleaner: Cleaner, item: TextSet, texts: list[str]) -> None:

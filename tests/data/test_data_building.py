@@ -26,7 +26,7 @@ from scripts.data import build, table
 from scripts.data.build import Builder
 from scripts.data.fetch import Cache
 from scripts.data.table import Archive, Table
-from scripts.shipped import add_sets, held_out
+from scripts.shipped import absent, add_sets, held_out
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EN_DE = ("en", "de")
@@ -296,7 +296,7 @@ def test_a_build_resumes_and_says_what_is_in_the_folder(server: Server, tmp_path
     sums = dict(line.split()[::-1] for line in read_lines(data / build.CHECKSUMS))
     assert sums["train/first.de.xz"] == digest((data / "train" / "first.de.xz").read_bytes())
     assert "CC0-1.0 | nobody" in (data / build.ATTRIBUTION).read_text(encoding="utf-8")
-    assert (data / build.ABSENT).read_text(encoding="utf-8") == "books: not done\n"
+    assert (data / absent.LIST).read_text(encoding="utf-8") == "books: not done\n"
 
 
 def test_a_set_that_differs_from_the_published_one_is_reported(
