@@ -25,14 +25,20 @@ dropped=0.1
 train() {
     name=$1
     shift
-    cp "$stages/$name.yaml" "$work/$name.yaml"
+    "$python" -m scripts.shipped.configuration --data "$data" --config "$stages/$name.yaml" --out "$work/$name.yaml"
     [ -e "$runs/$name/averaged.pt" ] ||
         "$python" -m model train --run "$runs/$name" --config "$work/$name.yaml" --data "$work" "$@"
+}
+
+# Whether DATA lacks a corpus: scripts.data names in absent.txt those that it does not build.
+lacks() {
+    [ -e "$data/absent.txt" ] && grep -q "^$1:" "$data/absent.txt"
 }
 
 # Makes $1/tatoeba-en from mono/tatoeba.en, where $2 is tatoeba, $3 is en and $4 is de; $1/tatoeba-en.en comes last.
 back_translate() {
     made=$work/$1/$2-$3 text=$data/mono/$2.$3 target=$4 natural=$3
+    ! lacks "$2.$3" || return 0
     shift 4
     [ -e "$made.$natural" ] ||
         "$python" -m scripts.shipped.back_translate --text "$text" --to "$target" --out "$made" \
@@ -43,6 +49,7 @@ mkdir -p "$work"
 for part in eval mono; do
     ln -sfn "$(cd "$data/$part" && pwd)" "$work/$part"
 done
+[ ! -e "$data/absent.txt" ] || cp "$data/absent.txt" "$work/"
 
 # Takes seconds, so it is not skipped when it is done.
 "$python" -m scripts.shipped.held_out --data "$data" --out "$work" --checksums "$stages/held-out.sha256"
@@ -55,7 +62,7 @@ back_translate bt1 common-voice de en --model "$first_model"
 back_translate bt1 klexikon de en --model "$first_model" --sentences 60000
 back_translate bt1 wikipedia de en --model "$first_model" --sentences 60000
 for name in books history; do
-    [ -e "$work/best/$name.en" ] ||
+    lacks "$name" || [ -e "$work/best/$name.en" ] ||
         "$python" -m scripts.shipped.drop_worst --corpus "$work/mix/$name" --share "$dropped" \
             --model "$first_model" --out "$work/best/$name"
 done

@@ -3,7 +3,7 @@
 The folder gets dev/KIND.xx, the development sets, and mix/NAME.xx, each corpus without any pair that shares a side with
 a development set, up to case and punctuation. Sides of up to three words are not compared: "Good morning!" in a
 development set must not remove every greeting from the training text. The same corpora give the same sets, whatever
-their order of lines.
+their order of lines. Corpora that absent.txt of the folder names are left out (scripts.shipped.absent).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from model.commands.models import with_progress
 from model.errors import DataError
 from model.process.files import file_digest
 from model.training.corpus import Pair, bare_words, detokenise, read_parallel, unseen, write_parallel
+from scripts.shipped.absent import LIST, absent
 from scripts.shipped.command import LANGUAGES, start
 
 KINDS: Mapping[str, Mapping[str, int]] = {
@@ -40,6 +41,8 @@ KINDS: Mapping[str, Mapping[str, int]] = {
 
 WITH_OWN_SETS = ("tatoeba", "bcontrast")
 """Corpora whose development sets are in ``eval/``."""
+
+_CORPORA = (*(name for parts in KINDS.values() for name in parts), *WITH_OWN_SETS)
 
 TOKENISED = ("mlqe_pe",)
 """Corpora with spaces around punctuation, in which some sentences lack their first word."""
@@ -151,12 +154,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Hold out, write and check."""
-    names = [*(name for parts in KINDS.values() for name in parts), *WITH_OWN_SETS]
+    without = absent(arguments.data)
+    names = [name for name in _CORPORA if name not in without]
+    kinds = {kind: {name: parts[name] for name in parts if name in names} for kind, parts in KINDS.items()}
+    kinds = {kind: parts for kind, parts in kinds.items() if parts}
     corpora = {
         name: read_corpus(arguments.data / "train" / name, tokenised=name in TOKENISED)
         for name in with_progress(names, "reading", len(names), "corpora")
     }
-    dev, mix = hold_out(corpora, KINDS)
+    dev, mix = hold_out(corpora, kinds)
     for part, texts in (("dev", dev), ("mix", mix)):
         for name, pairs in texts.items():
             write_parallel(arguments.out / part / name, LANGUAGES, pairs)
@@ -164,7 +170,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"dev/{kind:<22}{len(pairs):>9,} pairs")
     for name, pairs in mix.items():
         print(f"mix/{name:<22}{len(pairs):>9,} pairs, {len(corpora[name]) - len(pairs):,} left out")
-    if arguments.checksums:
+    if without:
+        print(f"{LIST}: without {', '.join(sorted(without & {*_CORPORA}))}; scores on the sets may not be comparable")
+    elif arguments.checksums:
         check(arguments.out / "dev", arguments.checksums)
     return 0
 
