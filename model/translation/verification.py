@@ -18,6 +18,7 @@ from model.text.numbers import find_numbers, wrong_numbers
 from model.text.protection import merge_spans
 from model.text.punctuation import wrong_signs
 from model.text.symbols import Span, overlaps
+from model.translation.quantities import agreement_of
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.writing import SentenceWriter
 
@@ -113,8 +114,13 @@ class Verifier:
         numbers: Sequence[Span] = ()
         read = merge_spans(kept, [term.span for term in sentence.terms]) if sentence.terms else kept
         if source_numbers := find_numbers(sentence.text, read):
+            agreement = agreement_of(sentence, text, spans)
+            if agreement.sources:
+                source_numbers = [span for span in source_numbers if not overlaps(span, agreement.sources)]
+            written = find_numbers(text, merge_spans(spans, agreement.targets) if agreement.targets else spans)
             language = plain_code(sentence.pair[0])
-            numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans), language)
+            numbers = wrong_numbers(sentence.text, source_numbers, text, written, language)
+            numbers = merge_spans(numbers, agreement.lost) if agreement.lost else numbers
         signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)
         hyphens = [hyphen for hyphen in lost_hyphens(sentence.text, text) if not overlaps(hyphen, kept)]
         around = _around_untranslated(sentence, text) if sentence.is_punctuated else []
