@@ -115,8 +115,8 @@ def next_request(
         protected = reader.with_protected(sentence, signs)
         if protected is not None and (sentence.required_ids or protected.protected != sentence.protected):
             return _encoded(request, reader.with_placed_spans(protected))
-    if findings.is_broken and sentence.numbers and sentence.required_ids:
-        return _encoded(request, reader.with_placed_spans(sentence))  # alignment places the numbers
+    if findings.is_broken and len(sentence.numbers) == len(sentence.protected) == len(sentence.required_ids) == 1:
+        return _encoded(request, reader.with_placed_spans(sentence))  # alignment places the number
     return None
 
 

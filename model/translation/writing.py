@@ -27,6 +27,7 @@ from model.text.placeholders import (
     without_spans,
     written_places,
 )
+from model.text.protection import merge_spans
 from model.text.punctuation import STYLES, Change, certain_changes
 from model.text.symbols import Span, Symbol, TargetText, overlaps, placeholder
 from model.text.tokenizer import Tokenizer, VersoTokenizer
@@ -38,6 +39,7 @@ from model.translation.terms import TermUse, find_uses, put_terms
 if TYPE_CHECKING:
     from torch import Tensor
 
+_HALF_OF_DAY = re.compile(r"\b[ap]\.m\.")
 _APOSTROPHE = re.compile("['\u2019]")
 _APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
@@ -294,6 +296,8 @@ def _punctuated(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> l
     if not sentence.is_punctuated:
         return []
     source, target = map(plain_code, sentence.pair)
+    if ".m." in text and target == "en":
+        spans = merge_spans(spans, [match.span() for match in _HALF_OF_DAY.finditer(text)])
     return certain_changes(sentence.text, sentence.kept, text, spans, (source, target))
 
 

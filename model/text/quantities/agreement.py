@@ -29,6 +29,8 @@ _WORDS_BEFORE = {
     ("de", "time", "im "): "um ",
     ("de", "time", "am "): "um ",
 }
+_BEFORE_ORDINAL = re.compile(r"(?<!\w)(?:the|on|in|at|her|his|its|their|our|my|your) $")
+_NOUN = re.compile(r" (?!of )[a-z]")
 _SUFFIX = re.compile(r"(?:st|nd|rd|th)(?!\w)")
 _NUMBER_WORDS = re.compile(
     rf"\b(?:{'|'.join(word for words in _HOURS.values() for word in words)}|dozen|Dutzend)", re.I
@@ -240,10 +242,16 @@ class _Comparison:
     def _lacks(self, source: Quantity, target: Quantity) -> bool:
         """Whether a translation has a number without its currency, its unit or the form of its ordinal."""
         is_cardinal = source.kind == "ordinal" and target.kind == "number" and self._languages[1] == "en"
+        start, end = target.span
         return (
             self._lacks_currency(source, target)
             or self._lacks_unit(source, target)
-            or (is_cardinal and self._target[: target.span[0]].endswith("the "))
+            or (
+                is_cardinal
+                and bool(
+                    _BEFORE_ORDINAL.search(self._target, max(0, start - 8), start) and _NOUN.match(self._target, end)
+                )
+            )
         )
 
     def _lacks_unit(self, source: Quantity, target: Quantity) -> bool:
@@ -331,7 +339,7 @@ class _Comparison:
         kinds = set() if has_words else kinds
         for source in self._matched if rest else ():
             is_again = source.digits in rest and (len(source.digits) > 1 or source.kind == "date" or not has_words)
-            is_in_part = any(len(digits) > 2 and source.digits.startswith(digits) for digits in rest)
+            is_in_part = any(len(digits) > 2 and digits in source.digits for digits in rest)
             if is_again or is_in_part or source.kind in kinds:
                 yield source.span
 

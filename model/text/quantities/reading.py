@@ -41,7 +41,9 @@ _STREET = re.compile(r" (?:Street|Avenue|Ave|St|Road|Rd)\b")
 _SCALES = {word: power for names in NAMES.values() for power, words in names.scales.items() for word in words}
 _SCALE_WORDS = "|".join(sorted(map(re.escape, _SCALES), key=len, reverse=True))
 _SCALE = re.compile(rf"[ \u00a0\u202f](?:({_SCALE_WORDS})(?!\w)|(Mio|Mrd|Bio|Mill)(?!\w))")
-_SCALE_AGAIN = re.compile(r"[ \u00a0\u202f](?:[mM]io|[mM]rd|[mM]illi(?:on|ard)\w*+|billions?)(?:\.|(?!\w))")
+_SCALE_AGAIN = re.compile(
+    r"[ \u00a0\u202f](?:[mM]io|[mM]rd|[mM]illi(?:on|ard)\w*+(?: of)?|billions?(?: of)?)(?:\.|(?!\w))"
+)
 _CODES = "|".join(code for code in CURRENCY_WORDS if code.isalpha())
 _CODE_BEFORE = re.compile(rf"(?<!\w)({_CODES}) $")
 _CODE_AFTER = re.compile(
