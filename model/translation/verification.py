@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.languages import plain_code
+from model.text.address import is_formal, is_informal
 from model.text.layout import lost_hyphens
 from model.text.numbers import find_numbers, wrong_numbers
 from model.text.protection import merge_spans
@@ -40,6 +41,7 @@ class Findings:
         loops: Whether it is a repetition loop, or empty.
         is_unchanged: Whether it is the sentence as it was, although that has words. Names are, too.
         is_cut: Whether it was cut before all its placeholders.
+        has_other_form: Whether it has another form of address than the requested one.
     """
 
     numbers: tuple[Span, ...] = ()
@@ -49,13 +51,14 @@ class Findings:
     loops: bool = False
     is_unchanged: bool = False
     is_cut: bool = False
+    has_other_form: bool = False
 
     @property
     def severity(self) -> int:
         """0 if the translation is sound; it grows with the harm to the reader. An unchanged sentence may be a name."""
         if self.is_broken:
             return 5 if self.is_cut else 4 if self.loops else 3
-        return 2 if self.signs or self.has_stray else 1 if self.loose else 0
+        return 2 if self.signs or self.has_stray else 1 if self.loose or self.has_other_form else 0
 
     @property
     def is_broken(self) -> bool:
@@ -127,9 +130,17 @@ class Verifier:
         signs = sorted([*signs, *hyphens]) if hyphens else signs
         loose = sorted({*around, *misplaced})
         is_unchanged = text == sentence.text and _WORD.search(sentence.plain_text) is not None
-        if not (numbers or signs or loose or has_stray or is_unchanged):
+        other_form = _has_other_form(sentence, text)
+        if not (numbers or signs or loose or has_stray or is_unchanged or other_form):
             return SOUND
-        return Findings(tuple(numbers), tuple(signs), tuple(loose), has_stray, is_unchanged=is_unchanged)
+        return Findings(
+            tuple(numbers),
+            tuple(signs),
+            tuple(loose),
+            has_stray,
+            is_unchanged=is_unchanged,
+            has_other_form=other_form,
+        )
 
     def _is_loop(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
         if not is_suspect(token_ids):
@@ -151,6 +162,13 @@ def _misplaced(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> It
             is_torn = follows and _ARTICLE.search(text, max(0, first - 8), first) is not None
         if is_torn:
             yield start, end
+
+
+def _has_other_form(sentence: SourceSentence, text: str) -> bool:
+    """Whether a translation addresses its reader otherwise than the caller requests: Please wait, Bitte warten Sie."""
+    if sentence.formality is None or plain_code(sentence.pair[1]) != "de":
+        return False
+    return is_informal(text) if sentence.formality == "formal" else is_formal(text, sentence.text)
 
 
 def _around_untranslated(sentence: SourceSentence, text: str) -> list[Span]:

@@ -193,7 +193,7 @@ def test_a_sentence_for_which_nothing_holds_is_decoded_piece_by_piece(translator
 
 
 FAILURES = [
-    [replace(Hypothesis([], None, "stop"), finish_reason="length")] * 4,
+    [replace(Hypothesis([], None, "stop"), finish_reason="length")] * 5,
     [DecodingError("NaN")],
     ["rote rote rote rote rote", DecodingError("NaN")],
 ]
