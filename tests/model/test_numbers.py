@@ -15,6 +15,7 @@ from model.text.tokenizer import VersoTokenizer
 from model.translation.capabilities import Capabilities
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
+from model.translation.quantities import NumberUse
 from model.translation.reading import SentenceReader
 from model.translation.verification import SOUND, Verifier
 from model.translator import Translator
@@ -115,6 +116,10 @@ def test_only_protected_spans_are_in_the_integrity(translator: Translator) -> No
     assert translation.integrity is not None
     assert [text[slice(*use.source)] for use in translation.integrity] == ["{x}"]
     assert_whole(text, translation, ["{x}"])
+    numbers = {
+        text[slice(*use.source)]: (translation.text[slice(*use.target)], use.status) for use in translation.numbers
+    }
+    assert numbers == {"7": ("7", "protected"), "42": ("42", "protected")}
 
 
 def test_attention_and_confidence_are_of_the_second_translation(translator: Translator) -> None:
@@ -152,6 +157,15 @@ def test_a_translation_with_its_numbers_is_kept(translator: Translator) -> None:
     plan = planned(translator, "red 7 cat.", GREEDY)
     plan.settle_one(0, hypothesis(translator, "rote 7 Katze."))
     assert not plan.pending
+
+
+def test_a_number_in_another_form_is_spelled_again_without_a_further_decoding(translator: Translator) -> None:
+    plan = planned(translator, "red 1,984 cat, 7 dog.", GREEDY)
+    plan.settle_one(0, hypothesis(translator, "rote 1,984 Katze, 7 Hund."))
+    assert not plan.pending
+    translation = plan.complete()
+    assert translation.text == "rote 1.984 Katze, 7 Hund."
+    assert translation.numbers == (NumberUse((4, 9), (5, 10), "respelled"),)
 
 
 def test_a_sentence_is_decoded_again_with_the_numbers_that_it_lost(translator: Translator) -> None:
