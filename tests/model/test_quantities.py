@@ -31,6 +31,8 @@ def respelled(source: str, answer: str, languages: tuple[str, str]) -> str:
         ("reply by September 13", "Antwort bis September 13", "Antwort bis zum 13. September"),
         ("Monday, November 5, 1990", "Montag, November 5. November 1990", "Montag, 5. November 1990"),
         ("on Tuesday, May 4, 1993", "am Mittwoch, 4. Mai 1993", "am Dienstag, 4. Mai 1993"),
+        ("this friday, january 25th", "diesen Freitag, January 25.", "diesen Freitag, 25. Januar."),
+        ("on January 25th", "am Freitag, January 25", "am Freitag, 25. Januar"),
         ("at 2 p.m.", "um 2 Uhr", "um 14 Uhr"),
         ("at 4:21pm", "um 18:21 Uhr", "um 16:21 Uhr"),
         ("from 9am to 8 PM", "von 22 bis 8 Uhr", "von 9 bis 20 Uhr"),

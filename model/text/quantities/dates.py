@@ -23,7 +23,7 @@ _MONTHS = {
 _MONTHS_OF = {language: {*names.months, *names.short_months} for language, names in NAMES.items()}
 _SMALL_MONTHS = {name.lower(): name for name in _MONTHS if name not in ("May", "Mai", "March", "Mar", "Dez", "Sept")}
 _MONTH = re.compile(rf"(?<!\w)(?:{'|'.join(sorted([*_MONTHS, *_SMALL_MONTHS], key=len, reverse=True))})(?!\w)")
-_WEEKDAY_BEFORE = re.compile(rf"(?<!\w)({'|'.join(_WEEKDAYS)})(,? (?:de[nm] |the |am |on |which )?)$")
+_WEEKDAY_BEFORE = re.compile(rf"(?<!\w)({'|'.join(_WEEKDAYS)})(,? (?:de[nm] |the |am |on |which )?)$", re.IGNORECASE)
 _JOINS = {
     "de": (", ", ", den ", ", dem ", " den ", " dem ", ", am ", " am "),
     "en": (", ", " ", " the ", ", the ", ", on "),
@@ -138,7 +138,7 @@ def _weekday_before(text: str, start: int, language: str) -> tuple[int | None, i
     if match is None:
         return None, start, True
     is_own = match[1] in NAMES[language].weekdays
-    return _WEEKDAYS[match[1]], match.start(), is_own and match[2] in _JOINS[language]
+    return _WEEKDAYS[match[1].capitalize()], match.start(), is_own and match[2] in _JOINS[language]
 
 
 def is_day(month: int, day: int) -> bool:

@@ -22,7 +22,8 @@ def spelled(quantity: Quantity, text: str, target: str, counterpart: Quantity | 
     """
     written = text[slice(*quantity.core)]
     if quantity.kind == "date":
-        return _date(quantity, written, target)
+        weekday = quantity.weekday if quantity.weekday is not None or counterpart is None else counterpart.weekday
+        return _date(quantity, written, target, weekday)
     if quantity.kind == "time" and isinstance(quantity.value, int):
         return _time(quantity, quantity.value, written, target, counterpart)
     if quantity.kind == "ordinal":
@@ -58,10 +59,10 @@ def _number(quantity: Quantity, written: str, target: str, counterpart: Quantity
     return f"{number} {sign}" if target == "de" else f"{sign}{number}"
 
 
-def _date(quantity: Quantity, written: str, target: str) -> str:
+def _date(quantity: Quantity, written: str, target: str, day_of_week: int | None) -> str:
     year, month, day = quantity.value if isinstance(quantity.value, tuple) else (None, 1, 1)
     names = NAMES[target]
-    weekday = f"{names.weekdays[quantity.weekday]}, " if quantity.weekday is not None else ""
+    weekday = f"{names.weekdays[day_of_week]}, " if day_of_week is not None else ""
     if re.fullmatch(r"\d{4}-\d\d-\d\d", written):
         return weekday + written
     if target == "de" and re.fullmatch(r"[\d./]+", written):
