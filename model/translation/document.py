@@ -15,6 +15,7 @@ from model.translation.alignment import AlignmentLink, word_links
 from model.translation.confidence import WordConfidence
 from model.translation.joining import SourceText, WrittenText
 from model.translation.options import TranslationOptions
+from model.translation.quantities import NumberUse
 from model.translation.results import SpanUse
 from model.translation.terms import TermUse
 
@@ -111,6 +112,11 @@ class DocumentWriter:
             for text, source, target in each
             for use in text.spans
         )
+        numbers = (
+            NumberUse(source.span(use.source), target.span(use.target), use.status)
+            for text, source, target in each
+            for use in text.numbers
+        )
         terms = (
             TermUse(source.span(use.source), None if use.target is None else target.span(use.target), use.status)
             for text, source, target in each
@@ -130,6 +136,7 @@ class DocumentWriter:
             tuple(sorted(source.span(span) for text, source, _ in each for span in text.uncovered)),
             sentences=_sentences(texts, written, target_offsets),
             num_kept=num_kept,
+            numbers=tuple(sorted(numbers, key=lambda use: use.source)),
         )
 
 

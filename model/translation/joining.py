@@ -13,6 +13,7 @@ from model.text.segmentation import join_text
 from model.text.symbols import Span, shifted
 from model.translation.alignment import AlignmentLink, nearest_links, sentence_links
 from model.translation.confidence import Evidence, WordConfidence, word_confidences, word_gains
+from model.translation.quantities import NumberUse, number_uses
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import AnswerKey, SpanUse
 from model.translation.terms import TermUse
@@ -50,6 +51,7 @@ class WrittenText:
         links: Its alignment, if it is requested or places marks.
         spans: The protected spans of the text, in its order.
         terms: The glossary terms in the text.
+        numbers: The numbers that the model did not write, or wrote in another form.
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
         nearest: For tokens of the text without a link, the most probable tokens of the translation, if it has marks.
@@ -67,6 +69,7 @@ class WrittenText:
     nearest: tuple[tuple[Span, Span], ...] = ()
     sentences: tuple[Span, ...] = ()
     num_kept: int = 0
+    numbers: tuple[NumberUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,10 @@ class _WrittenSentence:
     def term_uses(self) -> Iterator[TermUse]:
         """Its terms, in characters of the texts."""
         return (use.moved(self.sentence.start, self.target_start) for use in self.uses)
+
+    def number_uses(self) -> Iterator[NumberUse]:
+        """Its numbers that the model did not write, or wrote in another form, in characters of the texts."""
+        return number_uses(self.sentence, self.target, self.target_start)
 
     def span_uses(self) -> Iterator[SpanUse]:
         """Its protected spans, in characters of the texts."""
@@ -194,6 +201,18 @@ class TextWriter:
             tuple(uncovered),
             tuple(link for sentence in written for link in sentence.nearest_links()) if self._text.has_marks else (),
             tuple(sentence.span for sentence in written),
+            numbers=tuple(use for sentence in written for use in sentence.number_uses()),
+        )
+
+    def has_numbers(self, answers: Sequence[Hypothesis]) -> bool:
+        """Whether any of the answers has numbers in another form than the model wrote.
+
+        Args:
+            answers: The answers to all sentences of the plan.
+        """
+        return any(
+            sentence.numbers or tuple(answers[index].token_ids) in sentence.respelled
+            for index, sentence in zip(self._indices, self._sentences, strict=True)
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:

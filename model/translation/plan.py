@@ -259,6 +259,7 @@ class Plan:
             num_sentences=self.num_sentences,
             num_untranslated=sum(sentence.is_kept for sentence in self.sentences) + written.num_kept,
             num_unchanged=len(self._unchanged),
+            numbers=written.numbers,
         )
 
     @property
@@ -389,7 +390,10 @@ class Plan:
         """The text or document with the answers of one rank."""
         options = self.options
         is_requested = bool(options.glossary or options.return_alignment or evidence is not None)
-        detailed = [rank == 0 and (is_requested or bool(source_text.spans)) for source_text in self.texts]
+        detailed = [
+            rank == 0 and (is_requested or bool(source_text.spans) or writer.has_numbers(answers))
+            for source_text, writer in zip(self.texts, writers, strict=True)
+        ]
         written = [
             writer.write(
                 answers,

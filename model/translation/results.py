@@ -9,6 +9,7 @@ from model.decoding.options import FinishReason
 from model.text.symbols import Span
 from model.translation.alignment import AlignmentLink
 from model.translation.confidence import Confidence
+from model.translation.quantities import NumberUse
 from model.translation.search_trace import WrittenSearch
 from model.translation.terms import TermUse
 
@@ -70,6 +71,7 @@ class Translation:
         num_sentences: Number of sentences that were decoded.
         num_untranslated: Number of sentences that stay as they are, as no translation of them was sound.
         num_unchanged: Number of sentences with words whose translation is the sentence as it was: these, and names.
+        numbers: The numbers that the model did not write, or wrote in another form; none in two legs.
     """
 
     text: str
@@ -89,6 +91,7 @@ class Translation:
     num_sentences: int = 0
     num_untranslated: int = 0
     num_unchanged: int = 0
+    numbers: tuple[NumberUse, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from model.network.heads import AttentionHead
 from model.text.glossary import Glossary
 from model.translation.confidence import Confidence, WordConfidence
 from model.translation.options import TranslationOptions
+from model.translation.quantities import NumberUse
 from model.translation.results import SpanUse
 from model.translation.search_trace import WrittenCandidate, WrittenSearch
 from model.translation.terms import TermUse
@@ -78,6 +79,7 @@ class RoteTranslation:
     search: WrittenSearch | None = None
     sentences: tuple[tuple[tuple[int, int], tuple[int, int]], ...] | None = None
     num_untranslated: int = 0
+    numbers: tuple[NumberUse, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,11 @@ export interface Translation {
   via?: { language: string; model: string };
   detected: { language: string; confidence: number } | null;
   confidence?: Confidence;
-  integrity?: { status: "intact" | "restored"; spans: { source: Span; target: Span; restored: boolean }[] };
+  integrity?: {
+    status: "intact" | "restored";
+    spans: { source: Span; target: Span; restored: boolean }[];
+    numbers?: { source: Span; target: Span }[];
+  };
   glossary?: { source: Span; target: Span | null; status: "used" | "replaced" | "missing" }[];
   search?: SearchStep[];
 }

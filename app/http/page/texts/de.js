@@ -252,6 +252,8 @@ export default {
   "translate.mayBeIn": "Vielleicht ist der Text schon in der Zielsprache ({language}); sicher ist das nicht.",
   "translation-facts.via": "Über {language}:",
   "translation-facts.twoModels": "übersetzt von {first}, dann von {second}.",
+  "translation-facts.numbers": "Zahlen:",
+  "translation-facts.respelled": " wie in der Zielsprache üblich; das Modell schrieb sie anders oder gar nicht.",
   "translation-facts.possiblyLeftOut": "Vielleicht ausgelassen:",
   "translation-facts.hardlyPredicted": ". Aus der Übersetzung lässt sich dieser Teil kaum vorhersagen.",
   "translation-facts.unchangedPlacedByTheModel": " unverändert, vom Modell platziert.",

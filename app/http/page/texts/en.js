@@ -246,6 +246,8 @@ export default {
   "translate.mayBeIn": "The text may already be in {language}; the service is not sure.",
   "translation-facts.via": "Via {language}:",
   "translation-facts.twoModels": "translated by {first}, then by {second}.",
+  "translation-facts.numbers": "Numbers:",
+  "translation-facts.respelled": " spelled as in the target language; the model wrote them otherwise or not at all.",
   "translation-facts.possiblyLeftOut": "Possibly left out:",
   "translation-facts.hardlyPredicted": ". The translation hardly predicts this part.",
   "translation-facts.unchangedPlacedByTheModel": " unchanged, placed by the model.",
