@@ -68,8 +68,8 @@ def _flaw_of_markers(translation: str, machine_translation: str, markers: Mappin
         return f"lacks the marker {next(iter(missing))}; each marker of the sentence must be there once"
     if added:
         marker = next(iter(added))
-        found, allowed = actual.count(marker), expected.count(marker)
-        return f"has the marker {marker} {found} times; the sentence has it {allowed} times"
+        count, allowed = actual.count(marker), expected.count(marker)
+        return f"has the marker {marker} {count} times; the sentence has it {allowed} times"
     closed = {marker for marker in expected if marker.startswith("{/")}
     inside: list[str] = []
     for marker in actual:

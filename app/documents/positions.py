@@ -17,7 +17,8 @@ _MORE = 1 << _BITS
 def packed(pairs: Pairs | None, source: str, translation: str) -> bytes:
     """Positions in a short form, about four bytes a sentence; empty if one sentence is all of the text.
 
-    Each number is the difference to the one before it of its kind, as in the debugging format DWARF (LEB128).
+    Each span is stored as its gap to the span before it on its side and its length, both in LEB128 (DWARF 5, section
+    7.6); the sign of a gap is its lowest bit.
 
     Args:
         pairs: The positions; None if they are unknown.

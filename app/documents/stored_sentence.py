@@ -16,7 +16,7 @@ class StoredSentence:
         source: The sentence, with markers of inline elements.
         machine_translation: The machine's translation.
         edit: The translation that replaces it, or None.
-        is_confirmed: Whether somebody has confirmed the translation.
+        is_confirmed: Whether the translation is confirmed.
         markers: By the number of each marker, what its element shows (:class:`app.documents.sentences.Sentence`).
     """
 

@@ -128,6 +128,26 @@ def test_a_sentence_that_is_refused_after_it_was_confirmed_and_left_out_is_shown
     expect(rows(page).nth(3)).to_be_visible()
 
 
+def test_a_sentence_that_was_not_translated_is_marked(page: Page, screenshot: Callable[[str], None]) -> None:
+    """The model may translate everything, so the service's answer is changed."""
+
+    def leave(route: Route) -> None:
+        response = route.fetch()
+        body = response.json()
+        for sentence in body["sentences"][:2]:
+            sentence["translation"] = sentence["source"]
+        route.fulfill(response=response, json=body)
+
+    page.route("**/sentences?*", leave)
+    open_edit(page)
+    expect(rows(page).nth(0).locator(".row-state")).to_have_text("Not translated")
+    expect(rows(page).nth(1).locator(".row-state")).to_have_text("Not translated")
+    expect(rows(page).nth(2).locator(".row-state")).to_have_text("Machine")
+    for scheme in in_each_scheme(page):
+        screenshot(f"edit-untranslated-{scheme}")
+        assert_accessible(page, scheme)
+
+
 def test_a_service_that_is_away_is_said_and_asked_again(page: Page, watch: Watch) -> None:
     watch.expect("ERR_FAILED")
     open_edit(page)

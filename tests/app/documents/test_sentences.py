@@ -224,8 +224,8 @@ FLAWS = [
 
 @pytest.mark.parametrize(("text", "flaw"), FLAWS)
 def test_what_cannot_be_written_is_named(text: str, flaw: str | None) -> None:
-    found = flaw_in(text, "Hello {1}world{/1}{2}", "HALLO {1}WELT{/1}{2}", {1: "", 2: ""})
-    assert found is None if flaw is None else str(found).startswith(flaw)
+    result = flaw_in(text, "Hello {1}world{/1}{2}", "HALLO {1}WELT{/1}{2}", {1: "", 2: ""})
+    assert result is None if flaw is None else str(result).startswith(flaw)
 
 
 def test_elements_in_one_another_do_not_overlap() -> None:

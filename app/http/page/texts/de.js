@@ -140,6 +140,7 @@ export default {
   "edit.saveAgain": "Noch einmal speichern",
   "edit.translationOf": "Übersetzung von Satz {number}",
   "edit.machine": "Maschinell",
+  "edit.untranslated": "Nicht übersetzt",
   "edit.edited": "Bearbeitet",
   "edit.confirmed": "Bestätigt",
   "edit.confirm": "Bestätigen",

@@ -134,6 +134,7 @@ export default {
   "edit.saveAgain": "Save again",
   "edit.translationOf": "Translation of sentence {number}",
   "edit.machine": "Machine",
+  "edit.untranslated": "Not translated",
   "edit.edited": "Edited",
   "edit.confirmed": "Confirmed",
   "edit.confirm": "Confirm",

@@ -8,6 +8,9 @@ import { t } from "../texts.js";
 
 /** @import { Sentence, SentenceChange } from "../types.js" */
 
+/** A single word that stays as it is may be a name. */
+const SEVERAL_WORDS = /\p{L}.*\s.*\p{L}/su;
+
 const GROWS = CSS.supports("field-sizing", "content");
 
 /**
@@ -197,7 +200,8 @@ export class EditRow {
     const machine = this.#saved.machine_translation ?? this.#saved.translation;
     const isEdited = this.#translation !== machine;
     const flaw = refusal || flawOf(this.#translation, this.#saved);
-    const state = this.#isConfirmed ? "confirmed" : isEdited ? "edited" : "machine";
+    const untouched = machine === this.#saved.source && SEVERAL_WORDS.test(machine) ? "untranslated" : "machine";
+    const state = this.#isConfirmed ? "confirmed" : isEdited ? "edited" : untouched;
     this.element.dataset.state = state;
     fill(this.#state, STATES[state]);
     const action = this.#isConfirmed ? t("edit.reopen") : t("edit.confirm");
@@ -223,6 +227,7 @@ function withIcon(icon, label) {
 
 const STATES = {
   machine: t("edit.machine"),
+  untranslated: t("edit.untranslated"),
   edited: t("edit.edited"),
   confirmed: t("edit.confirmed"),
 };
