@@ -20,7 +20,7 @@ EXTRACTORS: Mapping[str, Callable[..., Iterable[Any]]] = {
     function.__name__: function
     for function in (
         catalogues.android, catalogues.firefox, catalogues.fluent, catalogues.javascript_strings, catalogues.mo,
-        catalogues.po, catalogues.po_of_program, catalogues.sibling_strings, catalogues.strings,
+        catalogues.po_of_game, catalogues.po_of_program, catalogues.sibling_strings, catalogues.strings,
         catalogues.strings_with_languages, corpora.aligned, corpora.aligned_in_tar,
         corpora.articles, corpora.bible, corpora.chat, corpora.column, corpora.conllu, corpora.dialogues, corpora.lines,
         corpora.manythings, corpora.manythings_sources, corpora.storybooks, corpora.xquad, documents.freebsd_manual,
