@@ -61,6 +61,8 @@ class Archive(_Entry):
     """Pattern of a ZIP file in the archive; the files are taken out of that one."""
     files: tuple[str, ...] = Field(default=("*",), min_length=1)
     """Patterns of the files that are taken; * matches slashes too. A pattern after ! leaves out."""
+    max_file_mb: int | None = None
+    """Files of this size and more are left out, as in the text that the shipped weights were trained on."""
     max_mb: int = Field(default=100, ge=1)
     """Neither the archive nor its unpacked files may be larger."""
 
