@@ -86,6 +86,16 @@ def po_of_program(*paths: Path) -> Iterator[Pair]:
         yield from message_lines(*pair)
 
 
+_SENTENCE_END = re.compile(r'[.!?]"?$')
+
+
+def po_of_game(*paths: Path) -> Iterator[Pair]:
+    """The same of the dialogue of a game: what ends as sentences do and has no variables (``&name``)."""
+    for pair in po(*paths):
+        if "&" not in "".join(pair) and all(_SENTENCE_END.search(tidy(side)) for side in pair):
+            yield pair
+
+
 # Mozilla
 
 _FLUENT_MESSAGE = re.compile(r"(-?[a-zA-Z][\w-]*) *=(.*)")

@@ -65,7 +65,9 @@ class Cache:
             DataError: It cannot be had, is not what was pinned, or is too large.
         """
         # Other patterns are another selection of the same archive.
-        spec = hashlib.sha256(repr((archive.address, archive.inner, archive.files)).encode()).hexdigest()[:12]
+        spec = hashlib.sha256(
+            repr((archive.address, archive.inner, archive.files, archive.max_file_mb)).encode()
+        ).hexdigest()[:12]
         folder = self._folder / "unpacked" / f"{archive.name}-{spec}"
         for name, address in archive.single_files.items():
             if not (folder / name).is_file():
@@ -191,6 +193,8 @@ def _unpack(archive: Archive, file: Path, folder: Path) -> None:
             parts = PurePosixPath(name.removeprefix("./")).parts[outer:]
             path = "/".join(parts)
             if not parts or parts[0] == "/" or ".." in parts or not _chosen(path, archive.files):
+                continue
+            if archive.max_file_mb is not None and size >= archive.max_file_mb << 20:
                 continue
             left, num_files = left - size, num_files + 1
             if left < 0 or num_files > _MAX_FILES:

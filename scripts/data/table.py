@@ -20,7 +20,7 @@ EXTRACTORS: Mapping[str, Callable[..., Iterable[Any]]] = {
     function.__name__: function
     for function in (
         catalogues.android, catalogues.firefox, catalogues.fluent, catalogues.javascript_strings, catalogues.mo,
-        catalogues.po, catalogues.po_of_program, catalogues.sibling_strings, catalogues.strings,
+        catalogues.po_of_game, catalogues.po_of_program, catalogues.sibling_strings, catalogues.strings,
         catalogues.strings_with_languages, corpora.aligned, corpora.aligned_in_tar,
         corpora.articles, corpora.bible, corpora.chat, corpora.column, corpora.conllu, corpora.dialogues, corpora.lines,
         corpora.manythings, corpora.manythings_sources, corpora.storybooks, corpora.xquad, documents.freebsd_manual,
@@ -61,6 +61,8 @@ class Archive(_Entry):
     """Pattern of a ZIP file in the archive; the files are taken out of that one."""
     files: tuple[str, ...] = Field(default=("*",), min_length=1)
     """Patterns of the files that are taken; * matches slashes too. A pattern after ! leaves out."""
+    max_file_mb: int | None = None
+    """Files of this size and more are left out, as in the text that the shipped weights were trained on."""
     max_mb: int = Field(default=100, ge=1)
     """Neither the archive nor its unpacked files may be larger."""
 

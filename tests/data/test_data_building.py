@@ -199,6 +199,12 @@ def test_files_are_taken_out_of_an_archive_in_an_archive(server: Server, tmp_pat
     assert contents(Cache(tmp_path).unpacked(wanted)) == {"de/a.ftl": "a = A"}
 
 
+def test_large_files_of_an_archive_may_be_left_out(server: Server, tmp_path: Path) -> None:
+    files = {"small.txt": "A", "large.txt": "A" * (1 << 20)}
+    wanted = archive(server, tar_gz(files), max_file_mb=1)
+    assert contents(Cache(tmp_path).unpacked(wanted)) == {"small.txt": "A"}
+
+
 @pytest.mark.parametrize("name", ["../a.txt", "/tmp/a.txt", "b/../../a.txt"])
 def test_no_file_is_written_outside_the_folder(server: Server, tmp_path: Path, name: str) -> None:
     wanted = archive(server, tar_gz({name: "A", "good.txt": "B"}))

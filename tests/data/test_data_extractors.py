@@ -85,9 +85,9 @@ msgid "A guess."
 msgstr "Geraten."
 
 #: a.c:3
-msgid "Read **this** "
-"[page](a.html)."
-msgstr "Lies **diese** [Seite](a.html)."
+msgid "Read **this** <b>"
+"[page](a.html)</b>."
+msgstr "Lies **diese** <b>[Seite](a.html)</b>."
 """
 
 _HELP_EN = """<page xmlns="http://projectmallard.org/1.0/"><info><license>
@@ -140,12 +140,12 @@ CASES: dict[str, Case] = {
         ("de.mo",),
         [("One line.", "Eine Zeile."), ("Another line.", "Noch eine Zeile."), ("Open", "Öffnen")],
     ),
-    "po": Case({"de.po": _PO}, ("de.po",), [("Read this page.", "Lies diese Seite.")]),
-    "po_of_program": Case(
-        {"de.po": 'msgid "Go <b>back</b>."\nmsgstr "<b>Zurück</b> gehen."\n'},
+    "po_of_game": Case(
+        {"de.po": 'msgid "Hi, friend."\nmsgstr "Hallo, Freund."\n\nmsgid "I have &gold."\nmsgstr "Ich habe &gold."\n'},
         ("de.po",),
-        [("Go back.", "Zurück gehen.")],
+        [("Hi, friend.", "Hallo, Freund.")],
     ),
+    "po_of_program": Case({"de.po": _PO}, ("de.po",), [("Read this page.", "Lies diese Seite.")]),
     "strings": Case(
         {
             "en.yml": "en:\n  page:\n    title: The **title**\n    link: See <a1/>\n",
