@@ -6,6 +6,7 @@ import hashlib
 import lzma
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ class Builder:
 
     def _as_they_are(self, item: TextSet, raw: Iterable[Pair]) -> Iterator[str]:
         """The pairs of published corpora, without those of evaluation sets or of another set if the table says so."""
-        evaluation = self._evaluation_sentences() if item.held_back else set()
+        evaluation = self._evaluation_sentences if item.held_back else set()
         others = self._read(self._set(item.without)) if item.without else []
         taken = {tuple(map(bare, line.split("\t"))) for line in others}
         for pair in dict.fromkeys(raw) if item.held_back else raw:
@@ -132,6 +133,7 @@ class Builder:
             raise DataError(f"{argument} is not in {archive.pin}.")
         return paths
 
+    @cached_property
     def _evaluation_sentences(self) -> set[str]:
         """The letters and digits of the sentences of all published evaluation sets."""
         sentences: set[str] = set()
@@ -145,7 +147,7 @@ class Builder:
         """A cleaner that knows those and the folder's own evaluation sets."""
         files = sorted((self._folder / "eval").glob("*.xz"))
         own = {bare(line) for path in files for line in read_lines(path.with_suffix(""))}
-        return Cleaner(self._evaluation_sentences() | own - {""})
+        return Cleaner(self._evaluation_sentences | own - {""})
 
     def _set(self, name: str) -> TextSet:
         return next(item for item in self._table.sets if item.name == name)
