@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from model.text.quantities.agreement import find_agreement, right_form
 from model.text.quantities.names import NAMES, SIGNS
@@ -147,3 +151,26 @@ def test_the_names_are_those_of_cldr() -> None:
     names = pytest.importorskip("scripts.quantity_names")
     assert {language: names.names_of(language) for language in names.LANGUAGES} == NAMES
     assert names.signs() == SIGNS
+
+
+WORDS = (
+    "19|2021|12.05.2021|05/13/2021|May|Mai|January|Montag|Monday|, |am |the |of | Uhr| p.m.|am|th|. a| bis | to "
+    "| million| Mio.| kg| EUR|USD |Version |x"
+)
+PARTS = st.sampled_from([*"0123456789.,:/-+ '$€£%°\u00a0\u0663", *WORDS.split("|")])
+TEXTS = st.lists(PARTS, max_size=14).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS, TEXTS)
+def test_any_text_is_read_compared_and_spelled(source: str, answer: str) -> None:
+    for languages in (EN_DE, DE_EN):
+        quantities = read_quantities(source, languages[0])
+        ends = [0, *(quantity.span[1] for quantity in quantities)]
+        assert all(end <= quantity.span[0] for end, quantity in zip(ends, quantities, strict=False))
+        agreement = find_agreement(source, (), answer, (), languages)
+        items = agreement.respellings
+        assert all(first.end <= second.start for first, second in pairwise(items))
+        for quantity in quantities:
+            form = right_form(source, quantity.core, languages)
+            assert form is not None and form[1]

@@ -80,17 +80,12 @@ def with_ranges(text: str, quantities: Sequence[Quantity], language: str) -> Ite
             or not _RANGE.fullmatch(text, first.span[1], second.span[0])
         ):
             continue
-        match = _CLOCK.fullmatch(text, *first.core)
-        if match is None or not isinstance(second.value, int) or second.core == second.span:
+        match, last = _CLOCK.fullmatch(text, *first.core), _CLOCK.fullmatch(text, *second.core)
+        if match is None or last is None or not isinstance(second.value, int) or second.core == second.span:
             continue
         minutes = 60 * int(match[1]) + int(match[3] or 0)
-        ends = second.value
-        if (
-            language == "en"
-            and minutes <= _NOON < ends
-            and minutes % _NOON < ends % _NOON
-            and int(text[slice(*second.core)].split(":")[0]) <= 12
-        ):
+        is_of_half = language == "en" and minutes <= _NOON < second.value and int(last[1]) <= 12
+        if is_of_half and minutes % _NOON < second.value % _NOON:
             minutes = minutes % _NOON + _NOON  # 2-4 p.m.
         is_proper = (match[2] != "." and int(match[1]) <= 12) if language == "en" else True
         is_certain = second.is_certain or minutes > _NOON
