@@ -255,7 +255,7 @@ class _Comparison:
         )
 
     def _lacks_unit(self, source: Quantity, target: Quantity) -> bool:
-        if not source.unit or target.kind != "number" or source.unit == target.unit:
+        if not source.unit or source.unit == target.unit:
             return False
         words = UNIT_WORDS[source.unit]
         words = f"{words}|{UNIT_WORDS['°']}" if source.unit == "°C" else words
@@ -278,7 +278,8 @@ class _Comparison:
             target = next((other for other in self._second if other.digits == source.digits), None)
             if target is not None and (source.kind != "ordinal" or target.kind != "number"):
                 # A number without a word may have one in the translation: at 7, um 7 Uhr.
-                is_named = source.kind in ("number", "ordinal") and target.kind in ("date", "time")
+                is_plain = source.kind in ("number", "ordinal") and not (source.unit or source.currency or source.scale)
+                is_named = is_plain and target.kind in ("date", "time")
                 self._match(source, target, respell=not is_named)
 
     def _match_torn(self) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from model.text.quantities.names import NAMES
-from model.text.quantities.quantity import WINDOW, Quantity, digits_of
+from model.text.quantities.quantity import WINDOW, Quantity, digits_of, english_suffix
 
 _DOTTED_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4}|\d\d)")
 _SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
@@ -97,14 +97,13 @@ def named_dates(text: str, language: str) -> Iterator[Quantity]:
         if before:
             start, end, day, suffix = before.start(), match.end(), before[1], before[2] or ""
             core_start, after = start, None
-            is_proper = is_own and (
-                suffix == "." if language == "de" else suffix != "." and (bool(suffix) or not before[3])
-            )
+            is_proper = is_own and (suffix == "." if language == "de" else bool(suffix) or not before[3])
             year = _YEAR_AFTER.match(text, end)
             if again := _MONTH_BEFORE.search(text, max(position, start - 12), start):
                 core_start, is_proper = again.start(), False  # November 5. November
         elif after := _DAY_AFTER.match(text, match.end()):
-            core_start, end, day, is_proper = match.start(), after.end(), after[1], is_own and language == "en"
+            core_start, end, day, suffix = match.start(), after.end(), after[1], after[2] or ""
+            is_proper = is_own and language == "en"
             year = _YEAR_AFTER.match(text, end) if text[end : end + 1] != "." else None
             if language == "de" and not year and _ORDINAL_STOP.match(text, end):
                 end += 1
@@ -116,6 +115,8 @@ def named_dates(text: str, language: str) -> Iterator[Quantity]:
         month = _MONTHS[name]
         if not is_day(month, int(day)):
             continue
+        if language == "en" and suffix not in ("", english_suffix(int(day))):
+            is_proper = False
         number = int(year[2]) if year else None
         end = year.end() if year else end
         weekday, start, is_joined = _weekday_before(text, core_start, language)
