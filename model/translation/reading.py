@@ -34,7 +34,7 @@ from model.text.protection import Protect, merge_spans, spans_with_roles, unknow
 from model.text.punctuation import QUOTES, find_signs, has_signs, quotes_to_read
 from model.text.quantities.agreement import has_names, right_form
 from model.text.quantities.names import SIGNS
-from model.text.quantities.reading import read_quantities
+from model.text.quantities.reading import find_quantities
 from model.text.quantities.spelling import spelled
 from model.text.segmentation import Segment
 from model.text.spans import Role
@@ -428,7 +428,7 @@ class SentenceReader:
             return {}
         return {
             quantity.span: spelled(quantity, text, languages[1])
-            for quantity in read_quantities(text, languages[0])
+            for quantity in find_quantities(text, languages[0])
             if quantity.sign and quantity.sign in self._unknown_signs
         }
 

@@ -70,8 +70,18 @@ _NO_LABELS = frozenset(
 )
 
 
-@lru_cache(maxsize=16)  # a sentence and its translation are read several times
+@lru_cache(maxsize=16)
 def read_quantities(text: str, language: str) -> tuple[Quantity, ...]:
+    """The quantities of a sentence or its translation, as :func:`find_quantities`; both are read several times.
+
+    Args:
+        text: A sentence; longer texts would stay in the cache.
+        language: Its language.
+    """
+    return find_quantities(text, language)
+
+
+def find_quantities(text: str, language: str) -> tuple[Quantity, ...]:
     """The quantities of a text, in order; they do not overlap. Words with letters and digits are none.
 
     Args:
