@@ -20,12 +20,16 @@ first_model=${FIRST_MODEL:-$runs/everyday/verso-en-de.pt}
 round_trip=30
 dropped=0.1
 
-# train NAME [OPTION ...]. A run that has its averaged.pt is finished. The configuration is copied beside the vocabulary
-# that it names.
+# Writes the configuration $1 beside the vocabulary that it names, without corpora that DATA lacks.
+configure() {
+    "$python" -m scripts.shipped.configuration --data "$data" --config "$stages/$1.yaml" --out "$work/$1.yaml"
+}
+
+# train NAME [OPTION ...]. A run that has its averaged.pt is finished.
 train() {
     name=$1
     shift
-    "$python" -m scripts.shipped.configuration --data "$data" --config "$stages/$name.yaml" --out "$work/$name.yaml"
+    configure "$name"
     [ -e "$runs/$name/averaged.pt" ] ||
         "$python" -m model train --run "$runs/$name" --config "$work/$name.yaml" --data "$work" "$@"
 }
@@ -38,7 +42,6 @@ lacks() {
 # Makes $1/tatoeba-en from mono/tatoeba.en, where $2 is tatoeba, $3 is en and $4 is de; $1/tatoeba-en.en comes last.
 back_translate() {
     made=$work/$1/$2-$3 text=$data/mono/$2.$3 target=$4 natural=$3
-    ! lacks "$2.$3" || return 0
     shift 4
     [ -e "$made.$natural" ] ||
         "$python" -m scripts.shipped.back_translate --text "$text" --to "$target" --out "$made" \
@@ -49,7 +52,6 @@ mkdir -p "$work"
 for part in eval mono; do
     ln -sfn "$(cd "$data/$part" && pwd)" "$work/$part"
 done
-[ ! -e "$data/absent.txt" ] || cp "$data/absent.txt" "$work/"
 
 # Takes seconds, so it is not skipped when it is done.
 "$python" -m scripts.shipped.held_out --data "$data" --out "$work" --checksums "$stages/held-out.sha256"
@@ -68,8 +70,9 @@ for name in books history; do
 done
 
 # After the back-translation: the vocabulary is learned from all natural text of the configuration.
+configure general
 [ -e "$work/general-vocabulary.model" ] ||
-    "$python" -m scripts.shipped.vocabulary --config "$stages/general.yaml" --data "$work" \
+    "$python" -m scripts.shipped.vocabulary --config "$work/general.yaml" --data "$work" \
         --out "$work/general-vocabulary.model"
 train general --init-from "$first_model"
 

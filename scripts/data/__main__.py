@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("--out", type=Path, metavar="DATA", help="the folder of the corpora")
     parser.add_argument(
-        "--cache", type=Path, metavar="DIR", help="folder of downloads, about 6 GB; default: DATA/cache"
+        "--cache", type=Path, metavar="DIR", help="folder of downloads, several GB; default: DATA/cache"
     )
     parser.add_argument("--offline", action="store_true", help="download nothing; an archive may be put into the cache")
     parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="build these sets only")

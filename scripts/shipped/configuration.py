@@ -24,11 +24,10 @@ def without(configuration: str, names: frozenset[str]) -> str:
 
     Args:
         configuration: YAML.
-        names: Names of corpora and development sets; ``novels.de`` leaves out its translations ``novels-de``, too.
+        names: Names of corpora and development sets.
     """
-    left_out = names | {name.replace(".", "-") for name in names}
     lines = configuration.splitlines(keepends=True)
-    return "".join(line for line in lines if not ((match := _PATH.match(line)) and match[1] in left_out))
+    return "".join(line for line in lines if not ((match := _PATH.match(line)) and match[1] in names))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
