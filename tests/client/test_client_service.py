@@ -38,6 +38,7 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Limits: models.LimitsBody,
     verso_client.Matrices: attention.AttentionMatrices,
     verso_client.Model: models.ModelBody,
+    verso_client.NumberUse: translation.NumberUseBody,
     verso_client.Problem: problems.InvalidRequestBody,
     verso_client.SearchStep: answers.SearchStepBody,
     verso_client.Sentence: translation.SentenceEvent,

@@ -157,7 +157,7 @@ MARKDOWN = (
         "`.md`: mathematics",
         ".md",
         kept={
-            "`$...$`, `\\(...\\)`": "The area is $«A = \\pi r^2»$ and \\(«a_1 = b»\\), it costs $5 and $10.\n",
+            "`$...$`, `\\(...\\)`": "The area is $«A = \\pi r^2»$ and \\(«a_1 = b»\\), it costs 5 $ and 10 $.\n",
             "`$$...$$`": "$$\n«E = m c^2»\n$$\n\n$$«x = 1»$$ is a formula\n\n$$«a = 1»$$ («eq1»)\n",
             "environments": "Text:\n\\«begin{align}\nx &= y\n\\end{align}»\n",
             "LaTeX commands": "«\\newpage»\n\nas shown «\\cite{smith2020}» here\n",
