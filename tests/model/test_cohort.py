@@ -51,7 +51,7 @@ def test_a_batch_of_n_gives_the_outputs_of_n_single_sentences(
         same_outcome(together[request.key], drive(plain_cohort(transformer, options.width), [request])[request.key])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("decoder", DECODERS, ids=str)
 @pytest.mark.parametrize("prefixes", [[()], PREFIXES], ids=["no prefix", "prefixes"])
 @pytest.mark.parametrize("options", [GREEDY, BEAM])

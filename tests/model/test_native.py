@@ -353,7 +353,7 @@ def random_options(rng: random.Random, width: int, scoring: Scoring) -> Translat
     )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(7)
 @needs_library
 @pytest.mark.parametrize("decoder", DECODERS, ids=str)
 @pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
@@ -390,7 +390,7 @@ def with_reserved(policy: DecodingPolicy, reserved: Sequence[int]) -> DecodingPo
     return replace(policy, forbidden=(*(policy.forbidden or VOCABULARY.never_generated), *reserved))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @needs_library
 @pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
 def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, policy: str) -> None:

@@ -309,7 +309,7 @@ def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: st
     check_same_in_any_batch(make, sources, options)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @needs_library
 @pytest.mark.parametrize(("width", "scoring", "policy"), pairwise((1, 2, 5), get_args(Scoring), list(POLICIES)))
 def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(

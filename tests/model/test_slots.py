@@ -108,7 +108,6 @@ def test_every_option_is_respected_as_in_a_cohort(
     compare(options, decoder=decoder, **stepping)
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("policy", "options", "forced_ids"),
     pairwise(
@@ -131,7 +130,7 @@ def test_policies_and_forced_ids_are_respected(
 REQUIRED_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "options",
     [

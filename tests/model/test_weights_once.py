@@ -48,7 +48,7 @@ def instruction_sets() -> list[str]:
     )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @needs_library
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", ARCHITECTURES)
