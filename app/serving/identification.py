@@ -1,7 +1,8 @@
 """Texts in another language than the expected ones, found with fastText's model of 176 languages.
 
 :mod:`app.serving.detection` chooses among the loaded languages, and calls a French sentence English if only English and
-German are loaded. Here a text is compared with all languages, and another one is named only when it is nearly certain.
+German are loaded. Here a text is compared with all languages, and another one is named only when it is nearly certain
+(decision 0057).
 """
 
 from __future__ import annotations
