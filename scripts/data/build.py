@@ -106,10 +106,10 @@ class Builder:
         """The pairs of published corpora, without those of evaluation sets or of another set if the table says so."""
         evaluation = self._evaluation_sentences if item.held_back else set()
         others = self._read(self._set(item.without)) if item.without else []
-        taken = {tuple(map(bare, line.split("\t"))) for line in others}
+        other_pairs = {tuple(map(bare, line.split("\t"))) for line in others}
         for pair in dict.fromkeys(raw) if item.held_back else raw:
             sides = tuple(map(bare, pair))
-            if sides not in taken and not any(side in evaluation for side in sides):
+            if sides not in other_pairs and not any(side in evaluation for side in sides):
                 yield "\t".join(pair)
 
     def _extracted(self, item: TextSet) -> Iterator[Any]:

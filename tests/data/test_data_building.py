@@ -339,9 +339,9 @@ def test_licences_are_expressions_of_spdx() -> None:
 
 def test_the_table_has_or_explains_every_corpus_of_the_training() -> None:
     sources = table.load()
-    known = {item.name for item in sources.sets if item.folder == "train"} | sources.absent.keys()
+    names = {item.name for item in sources.sets if item.folder == "train"} | sources.absent.keys()
     needed = {*held_out.CORPORA, *add_sets.OTHERS}
-    assert needed <= known
+    assert needed <= names
 
 
 @pytest.mark.parametrize(
