@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -68,6 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the scores there")
     parser.add_argument("--save", type=Path, metavar="DIR", help="also write the translations there")
+    parser.add_argument(
+        "--examples", type=int, default=0, metavar="N", help="also print N translations, drawn at random, as a table"
+    )
     add_decoding_arguments(parser)
 
 
@@ -163,4 +167,17 @@ def _evaluate_pair(
         arguments.save.mkdir(parents=True, exist_ok=True)
         saved = arguments.save / f"{base.name}.{name}.{pair[1]}"
         saved.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    if arguments.examples:
+        _print_examples(lines, texts, arguments.examples)
     return results
+
+
+def _print_examples(lines: Lines, translations: list[str], number: int) -> None:
+    """Print translations beside sources and references, as a Markdown table; the same ones for every model."""
+    chosen = random.Random(number).sample(range(len(lines)), min(number, len(lines)))
+    print("| source | translation | reference |\n|---|---|---|")
+    for index in sorted(chosen):
+        source, reference = lines[index]
+        print(
+            f"| {' | '.join(text.replace('|', chr(92) + '|') for text in (source, translations[index], reference))} |"
+        )

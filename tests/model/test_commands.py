@@ -197,6 +197,20 @@ def test_scores_are_printed_with_signatures_and_written_as_json(
     assert len(read_lines(tmp_path / "out" / "dev.en-de.de")) == 10
 
 
+def test_examples_are_the_same_sentences_for_every_model(
+    toy_checkpoint: Path, toy_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev = toy_checkpoint.parents[1] / "dev"
+    rows = []
+    for model in (toy_checkpoint, toy_bundle):
+        arguments = ["evaluate", "--model", str(model), "--device", "cpu", "--test", str(dev), "--pair", "en-de"]
+        assert main([*arguments, "--limit", "20", "--examples", "3"]) == 0
+        table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
+        rows.append([line.split(" | ")[0] for line in table])
+    assert len(rows[0]) == 3
+    assert rows[0] == rows[1]
+
+
 def test_training_pairs_can_be_excluded_from_a_test(
     toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
