@@ -34,12 +34,13 @@ train() {
         "$python" -m model train --run "$runs/$name" --config "$work/$name.yaml" --data "$work" "$@"
 }
 
-# Makes $1/tatoeba-en from mono/tatoeba.en, where $2 is tatoeba, $3 is en and $4 is de; $1/tatoeba-en.en comes last.
+# Makes $1/tatoeba-en from mono/tatoeba.en, where $2 is tatoeba, $3 is en and $4 is de; $1/tatoeba-en.en comes last. Nothing is made
+# from text that DATA lacks.
 back_translate() {
-    made=$work/$1/$2-$3 text=$data/mono/$2.$3 target=$4 natural=$3
+    made=$work/$1/$2-$3 set=$2.$3 target=$4 natural=$3
     shift 4
-    [ -e "$made.$natural" ] ||
-        "$python" -m scripts.shipped.back_translate --text "$text" --to "$target" --out "$made" \
+    [ -e "$made.$natural" ] || grep -qs "^$set:" "$data/absent.txt" ||
+        "$python" -m scripts.shipped.back_translate --text "$data/mono/$set" --to "$target" --out "$made" \
             --held-out "$work/dev" "$@"
 }
 
@@ -108,14 +109,30 @@ train cooldown --init-from "$runs/focused/last.pt"
 train phrases --init-from "$runs/cooldown/averaged.pt"
 train phrases-and-chat --init-from "$runs/phrases/averaged.pt"
 
+# Their mean translates a fourth time, and the text written and translated since is read.
+[ -e "$runs/phrases.pt" ] ||
+    "$python" -m model publish --checkpoint "$runs/phrases/averaged.pt" "$runs/phrases-and-chat/averaged.pt" --out "$runs/phrases.pt"
+back_translate bt4 common-voice en de --model "$runs/phrases.pt" --sentences 6000
+back_translate bt4 common-voice de en --model "$runs/phrases.pt" --sentences 6000
+back_translate bt4 wikipedia en de --model "$runs/phrases.pt" --sentences 8000
+back_translate bt4 wikipedia2 de en --model "$runs/phrases.pt" --sentences 10000
+back_translate bt4 openstax en de --model "$runs/phrases.pt" --sentences 10000
+back_translate bt4 klexikon de en --model "$runs/phrases.pt" --sentences 8000
+back_translate bt4 digitalgov en de --model "$runs/phrases.pt" --sentences 6000
+back_translate bt4 wikipedia de en --model "$runs/phrases.pt" --sentences 8000
+back_translate bt4 tatoeba en de --model "$runs/phrases.pt" --sentences 8000
+back_translate bt4 novels de en --model "$runs/phrases.pt" --sentences 2000
+train long --init-from "$runs/phrases.pt"
+train finish --init-from "$runs/long/last.pt"
+
 # Test sets are looked at once.
-[ -e "$runs/phrases-and-chat/int8.pt" ] ||
-    "$python" -m model export --checkpoint "$runs/phrases-and-chat/averaged.pt" --precision int8 --out "$runs/phrases-and-chat/int8.pt"
+[ -e "$runs/finish/int8.pt" ] ||
+    "$python" -m model export --checkpoint "$runs/finish/averaged.pt" --precision int8 --out "$runs/finish/int8.pt"
 [ -e "$runs/scores.json" ] ||
-    "$python" -m model evaluate --model "$runs/phrases-and-chat/int8.pt" --json "$runs/scores.json" \
+    "$python" -m model evaluate --model "$runs/finish/int8.pt" --json "$runs/scores.json" \
         --test "$data/eval/tatoeba-test-v2020-07-28" --test "$data/eval/flores-dev" --test "$data/eval/bcontrast-dev"
 
-"$python" -m model publish --checkpoint "$runs/phrases-and-chat/averaged.pt" --scores "$runs/scores.json" \
+"$python" -m model publish --checkpoint "$runs/finish/averaged.pt" --scores "$runs/scores.json" \
     --out "$runs/uncalibrated.pt"
 set -- --dev "$work/eval/tatoeba-dev" --dev "$work/eval/bcontrast-dev"
 for kind in manuals encyclopaedia-news game apps stories written passages forward; do
@@ -123,5 +140,5 @@ for kind in manuals encyclopaedia-news game apps stories written passages forwar
 done
 "$python" -m model calibrate --model "$runs/uncalibrated.pt" --limit 1000 "$@" --test "$data/eval/tatoeba-test-v2020-07-28" \
     --test "$data/eval/flores-dev" --plot "$runs/reliability.png" --out "$runs/verso-en-de.pt"
-"$python" -m model shortlist --model "$runs/verso-en-de.pt" --config "$work/phrases-and-chat.yaml" --data "$work" \
+"$python" -m model shortlist --model "$runs/verso-en-de.pt" --config "$work/finish.yaml" --data "$work" \
     --out "$runs/verso-en-de.shortlist.npz"

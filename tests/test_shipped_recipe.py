@@ -218,7 +218,9 @@ def test_the_vocabulary_has_the_required_characters_that_are_learned_and_words_o
 OWN_SETS = add_sets.names(ROOT / "data" / "written") + add_sets.names(ROOT / "data" / "translated")
 
 
-@pytest.mark.parametrize("name", ["general", "continued", "focused", "cooldown", "phrases", "phrases-and-chat", "long"])
+@pytest.mark.parametrize(
+    "name", ["general", "continued", "focused", "cooldown", "phrases", "phrases-and-chat", "long", "finish"]
+)
 def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
     settings = TrainingSettings.load(STAGES / f"{name}.yaml")
     script = (ROOT / "scripts" / "train_shipped.sh").read_text(encoding="utf-8")
@@ -227,7 +229,7 @@ def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
     for corpus in settings.train:
         assert isinstance(corpus, CorpusSettings)
         folder, _, base = corpus.path.partition("/")
-        if folder in ("bt1", "bt2", "bt3"):
+        if folder in ("bt1", "bt2", "bt3", "bt4"):
             text, _, language = base.rpartition("-")
             assert f"{folder} " in script
             assert text in script
@@ -254,15 +256,16 @@ def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
 
 
 def test_a_configuration_leaves_out_absent_corpora(tmp_path: Path) -> None:
-    (tmp_path / "absent.txt").write_text("books: hard\nhistory: hard\nchromium: gone\n")
-    for name in ("continued", "phrases-and-chat"):
+    (tmp_path / "absent.txt").write_text("books: hard\nhistory: hard\nchromium: gone\nopenstax.en: hard\n")
+    for name in ("continued", "phrases-and-chat", "long"):
         arguments = ["--data", str(tmp_path), "--config", str(STAGES / f"{name}.yaml"), "--out", str(tmp_path / "out")]
         assert start(configuration.run, configuration.add_arguments, *arguments) == 0
         before, after = (TrainingSettings.load(path) for path in (STAGES / f"{name}.yaml", tmp_path / "out"))
         kept = {corpus.path if isinstance(corpus, CorpusSettings) else corpus for corpus in after.train}
         gone = {corpus.path if isinstance(corpus, CorpusSettings) else corpus for corpus in before.train} - kept
-        assert {path.partition("/")[2] for path in gone} <= {"books", "history", "chromium"}
+        assert {path.partition("/")[2] for path in gone} <= {"books", "history", "chromium", "openstax-en"}
         assert len(gone) >= 2
+        assert ("bt4/openstax-en" in gone) == (name == "long")
         assert set(before.dev) - set(after.dev) == {"dev/fiction", "dev/history"}
 
 

@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read and write."""
     names = absent(arguments.data)
+    names |= {name.replace(".", "-") for name in names}  # bt4/openstax-en is made from mono/openstax.en
     empty = {kind for kind, parts in KINDS.items() if names >= parts.keys()}
     arguments.out.write_text(without(arguments.config.read_text(encoding="utf-8"), names | empty), encoding="utf-8")
     return 0
