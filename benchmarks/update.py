@@ -25,7 +25,7 @@ from model.artifacts.pretrained import PRETRAINED
 from model.network.transformer import Transformer
 from model.process.allocator import keep_freed_memory
 from model.training.batches import Batch
-from model.training.muon import BatchedMuon, fastest_dtype
+from model.training.muon import BatchedMuon
 from model.training.settings import TrainingSettings
 from model.training.update import Updater
 
@@ -52,8 +52,8 @@ def product_rate(dtype: torch.dtype) -> float:
     return 2 * 4096 * 1024 * 1024 / min(seconds(lambda: a @ b) for _ in range(10))
 
 
-def muon_steps(transformer: Transformer) -> tuple[Callable[[], object], Callable[[], object]]:
-    """A step of Verso's Muon and of torch's for copies of the matrices inside the layers."""
+def muon_steps(transformer: Transformer, dtype: torch.dtype) -> tuple[Callable[[], object], Callable[[], object]]:
+    """A step of Verso's Muon, with products in a type, and of torch's for copies of the matrices inside the layers."""
 
     def matrices() -> list[nn.Parameter]:
         named = transformer.named_parameters()
@@ -64,7 +64,8 @@ def muon_steps(transformer: Transformer) -> tuple[Callable[[], object], Callable
         return copies
 
     options = {"lr": 1e-4, "weight_decay": 0.05, "adjust_lr_fn": "match_rms_adamw"}
-    return BatchedMuon(matrices(), **options).step, torch.optim.Muon(matrices(), **options).step  # type: ignore[arg-type]
+    ours, theirs = BatchedMuon(matrices(), dtype=dtype, **options), torch.optim.Muon(matrices(), **options)  # type: ignore[arg-type]
+    return ours.step, theirs.step
 
 
 def main() -> int:
@@ -80,7 +81,8 @@ def main() -> int:
     settings = TrainingSettings("update", ("en", "de"), ("none",), "none", optimizer="muon")  # type: ignore[arg-type]
     updater = Updater(transformer, settings)
     batch = random_batch(checkpoint.config.source_vocab_size, arguments.batch_tokens)
-    verso_step, torch_step = muon_steps(transformer)
+    dtype = updater.amp_dtype or torch.float32
+    verso_step, torch_step = muon_steps(transformer, dtype)
 
     def update() -> Tensor:
         return updater.update([batch], 1e-4)
@@ -89,7 +91,6 @@ def main() -> int:
     with FlopCounterMode(display=False) as counter:
         update()
     durations: dict[str, list[float]] = {"update": [], "Verso": [], "torch": []}
-    dtype = updater.amp_dtype or torch.float32
     rate = 0.0
     for _ in range(arguments.rounds):
         durations["update"].append(seconds(update))
@@ -100,7 +101,7 @@ def main() -> int:
     whole_s, step_s = statistics.median(durations["update"]), statistics.median(durations["Verso"])
     operations = counter.get_total_flops()
     print(machine_line(describe_machine(torch.get_num_threads())))
-    print(f"products in {dtype}, at most {rate / 1e9:.0f} GFLOP/s; Muon's in {fastest_dtype('cpu')}")
+    print(f"products in {dtype}, at most {rate / 1e9:.0f} GFLOP/s")
     print(f"an update: {operations / 1e9:.0f} GFLOP, {batch.num_target_tokens} target tokens")
     print("| Muon | its step, s | update, s | updates/s | share of the rate |\n|---|---|---|---|---|")
     rows = [("Verso", step_s, whole_s)]

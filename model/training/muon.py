@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
-
-_ADVANTAGE = 1.3
-"""How many times faster bfloat16 must be to be chosen. CPUs with the instruction are at 1.5 to 3, others at 0.2 to 0.6,
-so that a run that resumes on the same machine chooses the same type."""
 
 
 class BatchedMuon(torch.optim.Muon):
     """``torch.optim.Muon`` with the same updates and state, computed several matrices at a time.
 
     torch orthogonalises one matrix after another, always in bfloat16, which CPUs without an instruction for it
-    emulate. Here all matrices whose sides have the same lengths share each product, in the type that is faster on the
-    device.
+    emulate. Here all matrices whose sides have the same lengths share each product, in a type that the caller chooses.
 
     Args:
         params: Matrices.
-        dtype: Type of the products; measured once if None (:func:`fastest_dtype`).
+        dtype: Type of the products.
         options: The other arguments of ``torch.optim.Muon``.
     """
 
-    def __init__(self, params: Iterable[Tensor], *, dtype: torch.dtype | None = None, **options: Any) -> None:
+    def __init__(self, params: Iterable[Tensor], *, dtype: torch.dtype, **options: Any) -> None:
         super().__init__(params, **options)
-        device = self.param_groups[0]["params"][0].device
-        self.dtype = dtype or fastest_dtype(device.type)
+        self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -90,26 +82,6 @@ def orthogonalised(matrices: Tensor, coefficients: tuple[float, float, float], s
         gram = x @ x.mT  # (N, rows, rows)
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x
-
-
-@cache
-def fastest_dtype(device_type: str) -> torch.dtype:
-    """The type in which a device multiplies matrices faster, float32 or bfloat16, measured once a process."""
-    if device_type != "cpu":
-        return torch.bfloat16
-    rates = {dtype: _products_per_s(dtype) for dtype in (torch.float32, torch.bfloat16)}
-    return torch.bfloat16 if rates[torch.bfloat16] > _ADVANTAGE * rates[torch.float32] else torch.float32
-
-
-def _products_per_s(dtype: torch.dtype) -> float:
-    """Products of four matrices of 256 x 256 with transposed ones a second: the best of three, after one to warm up."""
-    x = torch.ones(4, 256, 256, dtype=dtype)
-    durations = []
-    for _ in range(4):
-        began = time.perf_counter()
-        torch.baddbmm(x, x, x.mT)
-        durations.append(time.perf_counter() - began)
-    return 1 / min(durations[1:])
 
 
 def _is_tall(matrix: Tensor) -> bool:

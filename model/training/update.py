@@ -34,7 +34,7 @@ class Updater:
         self._settings = settings
         self._processes = processes
         self._device = transformer.output.weight.device
-        self.amp_dtype = _products_in(settings.precision, self._device.type)
+        self.amp_dtype = products_in(settings.precision, self._device.type)
         self._loss = processes.averaging_gradients(_BatchLoss(transformer, settings, self.amp_dtype))
         self._optimizers = _optimizers(transformer, settings)
 
@@ -152,13 +152,17 @@ def _optimizers(transformer: Transformer, settings: TrainingSettings) -> dict[st
         return {"adamw": adamw}
     # Updates are scaled to AdamW's, so that both use the same learning rate (Liu et al. 2025, arXiv:2502.16982).
     muon = BatchedMuon(
-        hidden, lr=settings.learning_rate, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw"
+        hidden,
+        dtype=products_in("auto", hidden[0].device.type) or torch.float32,
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
     )
     return {"adamw": adamw, "muon": muon}
 
 
-def _products_in(precision: str, device_type: str) -> torch.dtype | None:
-    """The type in which matrix products are computed; None for float32."""
+def products_in(precision: str, device_type: str) -> torch.dtype | None:
+    """The type in which a device computes matrix products, by the setting of this name; None for float32."""
     if precision == "float32":
         return None
     if precision == "bfloat16":

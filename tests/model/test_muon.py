@@ -1,4 +1,4 @@
-"""Muon in batched products: the updates and the state of torch's, in the faster type."""
+"""Muon in batched products: the updates and the state of torch's, in either type."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.training import muon
-from model.training.muon import BatchedMuon, fastest_dtype, orthogonalised
+from model.training.muon import BatchedMuon, orthogonalised
+from model.training.update import products_in
 
 SHAPES = [(8, 8), (8, 24), (24, 8), (8, 8), (24, 8), (16, 40)]
 OPTIONS: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.1, "adjust_lr_fn": "match_rms_adamw"}
@@ -75,12 +75,9 @@ def test_singular_values_come_near_one() -> None:
     assert float(values.max()) < 1.2
 
 
-@pytest.mark.parametrize(("advantage", "expected"), [(0.3, torch.float32), (1.1, torch.float32), (2, torch.bfloat16)])
-def test_bfloat16_is_taken_where_it_is_clearly_faster(
-    advantage: float, expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("has_bfloat16", "expected"), [(False, None), (True, torch.bfloat16)])
+def test_products_are_in_bfloat16_only_where_the_processor_has_it(
+    has_bfloat16: bool, expected: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rates = {torch.float32: 1.0, torch.bfloat16: advantage}
-    monkeypatch.setattr(muon, "_products_per_s", rates.__getitem__)
-    fastest_dtype.cache_clear()
-    assert fastest_dtype("cpu") is expected
-    fastest_dtype.cache_clear()
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_bfloat16, raising=False)
+    assert products_in("auto", "cpu") is expected
