@@ -26,8 +26,21 @@ from app.http.openapi import describe_on_request
 from app.http.origins import ANY, LOOPBACK, OriginGuard, is_loopback
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.route_table import Application, RouteTable
-from app.http.routes import admin, attention, detect, docs, documents, health, metrics, models, page, translate
+from app.http.routes import (
+    admin,
+    attention,
+    detect,
+    docs,
+    documents,
+    health,
+    memories,
+    metrics,
+    models,
+    page,
+    translate,
+)
 from app.http.stored_terms import TermSearches
+from app.memories.service import MemoryService
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.backend import TranslationBackend
 from app.serving.service import TranslationService
@@ -53,6 +66,7 @@ translations are never logged.
 _TAGS = [
     {"name": "translation", "description": "Translation of texts."},
     {"name": "documents", "description": "Translation of documents, in the background."},
+    {"name": "translation memories", "description": "Stored translations of sentences."},
     {"name": "attention", "description": "Attention weights of translations."},
     {"name": "LibreTranslate", "description": "LibreTranslate's protocol and errors, for its clients."},
     {"name": "DeepL", "description": "DeepL's protocol and errors, for its clients."},
@@ -91,9 +105,8 @@ def create_app(
     _set_state(app, settings, bundles, connect)
     if has_admin:
         app.state.admin_guesses = RequestRates(time.monotonic)
-    native_routers = [
-        module.router for module in (translate, attention, detect, documents, models, health, metrics, docs, page)
-    ]
+    native = (translate, attention, detect, documents, memories, models, health, metrics, docs, page)
+    native_routers = [module.router for module in native]
     for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
         app.include_router(router)
     if settings.mcp == "on":
@@ -153,7 +166,8 @@ def _set_state(
     bounds = OwnerBounds(settings.max_glossaries_per_key, settings.max_glossary_characters_per_key)
     state.glossaries = GlossaryStore(settings.data_dir, bounds)
     state.term_searches = TermSearches(settings.deadline_s)
-    state.documents = DocumentService(settings, state.service)
+    state.memories = MemoryService(settings)
+    state.documents = DocumentService(settings, state.service, memory_of=state.memories.chosen)
     state.accounts = _accounts(settings)
     state.deepl = deepl.DeepLState()
     state.error_shapes = {
@@ -172,6 +186,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             stops.push_async_callback(asyncio.to_thread, state.tracing.close)
         stops.callback(state.glossaries.close)
         stops.callback(state.term_searches.close)
+        stops.push_async_callback(state.memories.close)
         await state.service.start()
         stops.push_async_callback(state.service.stop)
         await state.documents.start()

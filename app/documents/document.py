@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from app.engine.caller import Priority
+from app.serving.request import Memory, MemoryChoice
 from model.translation.options import TranslationOptions
 
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -19,6 +20,12 @@ ACTIVE: tuple[Status, ...] = ("queued", "running")
 
 OPTIONS = TypeAdapter(TranslationOptions)
 """Converts options to JSON and back."""
+
+MEMORY = TypeAdapter(MemoryChoice)
+"""Converts a choice of memories to JSON and back."""
+
+MemoryOf = Callable[[str, MemoryChoice], Memory]
+"""The memories that an owner has chosen."""
 
 KEPT_S = 86_400.0
 """Seconds for which a document is kept after it has ended."""
@@ -52,6 +59,7 @@ class Document:
         owner: The id of its owner's key; empty without a key.
         priority: The priority of its owner's documents.
         request: Identifies the request that added it; see :class:`Sender`.
+        memory: The :class:`~app.serving.request.MemoryChoice`, as JSON; empty if none is used.
         seconds_left: Estimated seconds until it is done; None if unknown.
     """
 
@@ -71,6 +79,7 @@ class Document:
     owner: str = ""
     priority: Priority = Priority.INTERACTIVE
     request: str = ""
+    memory: str = ""
     seconds_left: float | None = None
 
     @property

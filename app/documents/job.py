@@ -13,7 +13,7 @@ from app.documents.formats.document_file import Unit
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, DocumentTooComplex, LimitExceeded, NotReady, QueueFull
 from app.serving.backend import TranslationBackend
-from app.serving.request import TranslationRequest
+from app.serving.request import Memory, TranslationRequest
 from model.translation.options import TranslationOptions
 from model.translation.results import Translation
 
@@ -44,6 +44,7 @@ class Job:
         owner: Its owner, or empty; its sentences are bulk work of the owner.
         store: Stores translations.
         is_bilingual: Whether a text that comes back unchanged counts as not translated.
+        memory: Where its sentences are looked up; None for nowhere.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Job:
         owner: str,
         store: Store,
         is_bilingual: bool = False,
+        memory: Memory | None = None,
     ) -> None:
         self._service = service
         self._caller = Caller(owner or NOBODY, Priority.BULK)
@@ -63,6 +65,7 @@ class Job:
         self._options = options
         self._store = store
         self._is_bilingual = is_bilingual
+        self._memory = memory
 
     async def run(
         self,
@@ -126,7 +129,7 @@ class Job:
                 options = replace(self._options, format=units[0].format)
                 texts = [unit.text for unit in units]
                 result = await self._service.translate(
-                    TranslationRequest(texts, self._source, self._target, options, self._caller)
+                    TranslationRequest(texts, self._source, self._target, options, self._caller, memory=self._memory)
                 )
             except (DeadlineExceeded, LimitExceeded, DeadlineUnreachable) as error:
                 if error.retry_after_s is None:

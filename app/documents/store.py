@@ -36,6 +36,7 @@ _ADDED = {
     "owner": "TEXT NOT NULL DEFAULT ''",
     "priority": "INTEGER NOT NULL DEFAULT 0",
     "request": "TEXT NOT NULL DEFAULT ''",
+    "memory": "TEXT NOT NULL DEFAULT ''",
     "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
     "marked_by": "TEXT NOT NULL DEFAULT ''",  # the run of the service that reads or writes its file
     "num_attempts": "INTEGER NOT NULL DEFAULT 0",  # since it last advanced, without those that ended in order

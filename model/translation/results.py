@@ -9,6 +9,7 @@ from model.decoding.options import FinishReason
 from model.text.symbols import Span
 from model.translation.alignment import AlignmentLink
 from model.translation.confidence import Confidence
+from model.translation.memory import MemoryUse
 from model.translation.search_trace import WrittenSearch
 from model.translation.terms import TermUse
 
@@ -65,7 +66,8 @@ class Translation:
         integrity: The protected spans of the text, in its order; None if it has none.
         glossary: The glossary terms in the text; None without a glossary.
         search: The candidates of the search for the translation of its only sentence; None unless requested.
-        num_sentences: Number of sentences that were decoded.
+        memory: The stored translations that were found for its sentences; None if no memory was searched.
+        num_sentences: Number of its sentences.
         num_untranslated: Number of sentences that stay as they are, as no translation of them was sound.
         num_unchanged: Number of sentences with words whose translation is the sentence as it was: these, and names.
     """
@@ -83,6 +85,7 @@ class Translation:
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
+    memory: tuple[MemoryUse, ...] | None = None
     num_sentences: int = 0
     num_untranslated: int = 0
     num_unchanged: int = 0

@@ -23,6 +23,7 @@ from app.errors import (
     InvalidRequest,
     LimitExceeded,
     MalformedForm,
+    MemoryNotFound,
     StorageFull,
     StorageUnavailable,
     UnsupportedDocument,
@@ -30,6 +31,7 @@ from app.errors import (
 )
 from app.http.access import metered_document, needs, owner_of
 from app.http.attachment import attachment
+from app.http.chosen_memories import memory_choice
 from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
 from app.http.json_route import json_route
 from app.http.limits import check_beam
@@ -86,6 +88,7 @@ def _form() -> dict[str, Any]:
         DocumentsFull,
         StorageFull,
         StorageUnavailable,
+        MemoryNotFound,
         *TRANSLATION_ERRORS,
         status=202,
     ),
@@ -112,6 +115,7 @@ async def add_document(request: Request) -> DocumentBody:
         return (await stored_terms(request, body, texts)).terms
 
     options = body.options()
+    memory = await memory_choice(request, body)
     async with metered_document(request, (form, body), form.content) as sender:
         document = await documents_of(request).add(
             form.content,
@@ -121,6 +125,7 @@ async def add_document(request: Request) -> DocumentBody:
             options,
             sender,
             terms=terms if isinstance(body.glossary, str) else None,
+            memory=memory,
         )
     return document_body(document)
 

@@ -8,11 +8,12 @@ from typing import Literal
 from pydantic import Field
 
 from app.http.schemas.answers import AnswerBody, is_none
+from app.http.schemas.memory_fields import MemoryFields
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import DecodingFields, request_examples
 
 
-class DocumentRequest(DecodingFields):
+class DocumentRequest(DecodingFields, MemoryFields):
     """How to translate a document: the fields of the form, without the file."""
 
 
