@@ -317,7 +317,7 @@ class MemoryService:
             async with contextlib.aclosing(batches):
                 async for batch in batches:
                     if memory is None:
-                        source = _source_of(batch.source_language, batch.units)
+                        source = source_of(batch.source_language, batch.units)
                         memory = await self._change(partial(_create, owner, name, source, self._clock()))
                     add = partial(_add_texts, owner, memory, batch.units, self._clock())
                     more, num_skipped = await self._change(add)
@@ -468,8 +468,13 @@ def units_of(texts: Mapping[str, str], source: str) -> list[Unit]:
     return [unit for unit in units if plain_code(unit.language) != plain_code(source) and unit.flaw is None]
 
 
-def _source_of(header_language: str, units: Sequence[Mapping[str, str]]) -> str:
-    """The source language of a file: that of its header, or of the first text."""
+def source_of(header_language: str, units: Sequence[Mapping[str, str]]) -> str:
+    """The source language of a file: that of its header, or of its first text.
+
+    Args:
+        header_language: The language that its header names.
+        units: Its first units, as texts by language.
+    """
     first = next((language for texts in units for language in texts), "und")
     return standard_code(first if header_language.lower() in ("", "*all*") else header_language)
 

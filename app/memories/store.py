@@ -141,6 +141,11 @@ class MemoryStore:
         ).fetchall()
         return [self._info(*row) for row in rows]
 
+    def owners(self) -> list[str]:
+        """All owners of memories."""
+        rows = self.connection.execute("SELECT DISTINCT owner FROM memories ORDER BY owner")
+        return [owner for (owner,) in rows]
+
     def get(self, owner: str | None, id: str) -> MemoryInfo:
         """A memory.
 
