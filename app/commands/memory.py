@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from app.errors import ServiceError
 
@@ -94,14 +94,15 @@ def _import(store: MemoryStore, arguments: argparse.Namespace) -> int:
 
     memory = None if arguments.memory is None else store.get(None, arguments.memory)
     added, skipped, began = Added(), 0, time.monotonic()
-    for language, batch in _batches(arguments.file):
-        if memory is None:
-            source = arguments.source or source_of(language, batch)
-            name = arguments.name or arguments.file.stem
-            memory = store.create(arguments.owner, name, standard_code(source), time.time())
-        divided = [units_of(texts, memory.source) for texts in batch]
-        added += store.add(None, memory.id, [unit for units in divided for unit in units], time.time())
-        skipped += sum(not units for units in divided)
+    with arguments.file.open("rb") as file:
+        for language, batch in _batches(file):
+            if memory is None:
+                source = arguments.source or source_of(language, batch)
+                name = arguments.name or arguments.file.stem
+                memory = store.create(arguments.owner, name, standard_code(source), time.time())
+            divided = [units_of(texts, memory.source) for texts in batch]
+            added += store.add(None, memory.id, [unit for units in divided for unit in units], time.time())
+            skipped += sum(not units for units in divided)
     if memory is None:
         return _failed(f"{arguments.file} has no units.")
     print(memory.id)
@@ -113,21 +114,19 @@ def _import(store: MemoryStore, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _batches(path: Path) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def _batches(file: IO[bytes]) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """The source language of a file and some units at a time, each as texts by language."""
     from app.memories.tmx import TmxReader
 
     reader = TmxReader()
     batch: list[dict[str, str]] = []
-    with path.open("rb") as file:
-        while True:
-            data = file.read(_READ_BYTES)
-            batch += [dict(unit.texts) for unit in (reader.feed(data) if data else reader.close())]
-            while len(batch) >= _UNITS_AT_ONCE or (batch and not data):
-                yield reader.source_language, batch[:_UNITS_AT_ONCE]
-                del batch[:_UNITS_AT_ONCE]
-            if not data:
-                return
+    data = b"-"
+    while data:
+        data = file.read(_READ_BYTES)
+        batch += [dict(unit.texts) for unit in (reader.feed(data) if data else reader.close())]
+        while len(batch) >= _UNITS_AT_ONCE or (batch and not data):
+            yield reader.source_language, batch[:_UNITS_AT_ONCE]
+            del batch[:_UNITS_AT_ONCE]
 
 
 def _export(store: MemoryStore, arguments: argparse.Namespace) -> int:

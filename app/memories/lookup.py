@@ -31,10 +31,10 @@ MIN_THRESHOLD = 0.5
 DEFAULT_THRESHOLD = 0.7
 """The score from which on similar sentences are found unless a request says otherwise."""
 
-_MAX_POSTINGS = 2_000
-_MAX_RARE_WORDS = 8
-_MAX_READ = 300
-_MAX_CANDIDATES = 100
+_MAX_POSTINGS = 500
+_MAX_RARE_WORDS = 6
+_MAX_READ = 60
+_MAX_CANDIDATES = 30
 """Units that have one of the rarest words; those words; units whose lengths are compared, and whose texts are."""
 
 
@@ -158,20 +158,21 @@ class Lookup:
         candidates = self._candidates(pair.number, text, threshold)
         ranked = process.extract(
             text,
-            {number: normalised(source) for number, (_, source, _) in enumerate(candidates)},
+            {number: normalised(source) for number, (_, source) in enumerate(candidates)},
             scorer=fuzz.ratio,
             score_cutoff=100 * threshold,
             limit=limit + 1,
         )
         matches: list[MemoryMatch] = []
         for _, score, number in ranked:
-            id, source, target = candidates[number]
-            if score < 100.0:
-                matches.append(MemoryMatch(source, target, round(score / 100, 4), pair.memory, id))
+            id, source = candidates[number]
+            row = self._connection.execute("SELECT target FROM units WHERE id = ?", (id,)).fetchone()
+            if score < 100.0 and row is not None:
+                matches.append(MemoryMatch(source, row[0], round(min(score / 100, 0.9999), 4), pair.memory, id))
         return matches
 
-    def _candidates(self, pair: int, text: str, threshold: float) -> list[tuple[int, str, str]]:
-        """Units with the rarest words of a text and a length that allows the score: id, source and target."""
+    def _candidates(self, pair: int, text: str, threshold: float) -> list[tuple[int, str]]:
+        """Units with the rarest words of a text and a length that allows the score: id and source."""
         words = sorted(words_of(text))
         counts = self._connection.execute(
             "SELECT json_group_array(json_array(count, word)) FROM frequencies "
@@ -194,7 +195,7 @@ class Lookup:
         # A ratio of at least t needs the shorter text to have t / (2 - t) of the longer one's characters.
         share = threshold / (2 - threshold)
         (rows,) = self._connection.execute(
-            "SELECT json_group_array(json_array(id, source, target)) FROM (SELECT units.id, source, target FROM "
+            "SELECT json_group_array(json_array(id, source)) FROM (SELECT units.id, source FROM "
             f"(SELECT id, sum(weight) AS weight FROM ({postings}) GROUP BY id ORDER BY weight DESC, id DESC LIMIT ?) "
             "AS hits JOIN units USING (id) WHERE length BETWEEN ? AND ? ORDER BY weight DESC, id DESC LIMIT ?)",
             (
@@ -205,4 +206,4 @@ class Lookup:
                 _MAX_CANDIDATES,
             ),
         ).fetchone()
-        return [(id, source, target) for id, source, target in json.loads(rows)]
+        return [(id, source) for id, source in json.loads(rows)]

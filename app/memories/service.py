@@ -409,6 +409,11 @@ class ChosenMemories:
     owner: str | None
     choice: MemoryChoice
 
+    @property
+    def steers(self) -> bool:
+        """See :class:`app.serving.request.Memory`."""
+        return self.choice.threshold is not None
+
     async def exact(self, texts: Sequence[str], source: str, target: str) -> Sequence[MemoryMatch | None]:
         """See :class:`app.serving.request.Memory`."""
         if not self.service.has_any:

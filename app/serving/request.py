@@ -27,6 +27,11 @@ class MemoryChoice:
 class Memory(Protocol):
     """The translation memories of a request. Its methods belong to the event loop."""
 
+    @property
+    def steers(self) -> bool:
+        """Whether the stored translations of similar sentences are used."""
+        ...
+
     async def exact(self, texts: Sequence[str], source: str, target: str) -> Sequence[MemoryMatch | None]:
         """The stored translations of texts, or None.
 

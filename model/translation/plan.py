@@ -20,6 +20,7 @@ from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
 from model.translation.search_trace import written_search
+from model.translation.transfer import steered
 from model.translation.verification import SOUND, Verifier
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Plan:
         self._pieces: dict[int, Pieces] = {}  # of those for which nothing holds
         self._unchanged: set[int] = set()
         self._memory: dict[int, tuple[MemoryMatch, MemoryStatus]] | None = None  # by sentence, once it was searched
+        self._stored_translations: Mapping[str, str] = {}
         for_decoding = options.for_decoding
         self._pending = {
             index: self._request(index, sentence, for_decoding) for index, sentence in enumerate(self.sentences)
@@ -139,6 +141,7 @@ class Plan:
         attempt = attempt_of(self._verifier, self.sentences[index], request, outcome, self.options)
         if attempt.findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
             self._outcomes[index] = attempt.hypothesis
+            self._steer(index)
             return
         attempts = self._attempts.setdefault(index, [])
         attempts.append(attempt)
@@ -158,12 +161,17 @@ class Plan:
             for sentence, number in zip(self.sentences, self._text_numbers, strict=True)
         ]
 
-    def remember(self, matches: Sequence[MemoryMatch | None]) -> None:
+    def remember(
+        self, matches: Sequence[MemoryMatch | None], translations: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Settle the sentences whose translation is stored, before any of them is decoded.
 
         Args:
             matches: The match for each sentence, or None.
+            translations: The model's translations of stored sentences that are similar, whose stored translations
+                steer those of their sentences.
         """
+        self._stored_translations = translations
         self._memory = {}
         for index, match in enumerate(matches):
             if match is None:
@@ -381,8 +389,22 @@ class Plan:
         if answer.finish_reason == "length":
             sentence = replace(sentence, is_punctuated=False)  # a translation that was cut has no end
         self.sentences[index], self._outcomes[index] = sentence, answer
+        self._steer(index)
         if best.findings.is_unchanged or sentence.is_kept:
             self._unchanged.add(index)
+
+    def _steer(self, index: int) -> None:
+        """Write a settled sentence by the stored translation of a similar one, if there is one and it fits."""
+        match, _ = (self._memory or {}).get(index, (None, None))
+        if match is None or match.source not in self._stored_translations:
+            return
+        sentence, before = self.sentences[index], self._stored_translations[match.source]
+        after = self._writer.write(sentence, self._hypothesis(index).token_ids)
+        translation = steered(match.source, match.target, sentence.text, before, after)
+        if translation is not None and self._memory is not None:
+            self._memory[index] = match, "steered"
+            self.sentences[index] = self._reader.given(sentence, translation)
+            self._outcomes[index] = Hypothesis([], None, "stop")
 
     def _request(self, index: int, sentence: SourceSentence, options: DecodingOptions) -> DecodingRequest:
         return DecodingRequest(

@@ -38,7 +38,9 @@ class MemoryFields(RequestBody):
     is offered in the answer."""
 
     memory_threshold: float | None = Field(None, ge=MIN_THRESHOLD, le=1.0)
-    """The similarity from which on sentences are offered; null for 0.7, and 1 for none."""
+    """The similarity from which on the stored translation of a similar sentence is used: where the sentences differ,
+    its words are replaced by those of the model, if their place is certain. With null similar sentences are only
+    offered, from 0.7 on; with 1 there are none."""
 
 
 class MemoryUseBody(AnswerBody):

@@ -78,6 +78,30 @@ async def test_a_similar_sentence_is_offered(client: httpx.AsyncClient) -> None:
     ] == []
 
 
+async def test_above_a_threshold_a_similar_sentence_steers_the_translation(client: httpx.AsyncClient) -> None:
+    memory = await memory_of(
+        client,
+        ("Close the lid of the box.", "Deckel der BOX schließen."),
+        ("Turn the key 3 times to the left.", "Schlüssel 3 Mal links."),
+        ("Nothing is known about it.", "Unbekannt."),
+    )
+    text = "Close the lid of the bag. Turn the key 45 times to the left. Nothing is written about it."
+    (entry,) = await translated(client, text, memory=memory, memory_threshold=0.7)
+    assert entry["text"] == "Deckel der BAG schließen. Schlüssel 45 Mal links. NOTHING IS WRITTEN ABOUT IT."
+    assert [use["status"] for use in entry["memory"]] == ["steered", "steered", "offered"]
+    (entry,) = await translated(client, text, memory=memory)
+    assert entry["text"] == text.upper()
+    assert [use["status"] for use in entry["memory"]] == ["offered"] * 3
+    body = {"text": text, **EN_DE, "memory": memory, "memory_threshold": 0.7}
+    stream = await client.post("/translate", json=body, headers={"accept": NDJSON})
+    events = list(map(json.loads, stream.text.splitlines()))
+    assert [event["translation"] for event in events if event["event"] == "sentence"] == [
+        "Deckel der BAG schließen.",
+        "Schlüssel 45 Mal links.",
+        "NOTHING IS WRITTEN ABOUT IT.",
+    ]
+
+
 async def test_without_a_memory_nothing_changes(client: httpx.AsyncClient) -> None:
     await memory_of(client, ("Close the lid.", "Zu!"))
     (entry,) = await translated(client, "Close the lid.")

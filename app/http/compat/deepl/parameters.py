@@ -108,7 +108,8 @@ class GlossaryChoice(_Parameters):
     """The id of a translation memory: a sentence that it has comes back as it is stored there."""
 
     translation_memory_threshold: Annotated[int | None, Field(ge=0, le=100), BeforeValidator(_none_for_empty)] = None
-    """Accepted: sentences that are only similar to a stored one are translated without it."""
+    """The similarity in percent from which on the stored translation of a similar sentence is used; less than 50 counts
+    as 50. Without it, only equal sentences are."""
 
     @property
     def all_glossary_ids(self) -> list[str]:

@@ -20,6 +20,7 @@ from app.http.compat.grace import with_grace
 from app.http.limits import check_texts
 from app.http.state import glossaries_of, memories_of, service_of, settings_of
 from app.http.stored_terms import StoredTerms, search_terms
+from app.memories.lookup import MIN_THRESHOLD
 from app.serving.model_choice import DETECT, NO_LANGUAGE
 from app.serving.request import Memory, MemoryChoice, TranslationRequest
 from app.serving.text_job import TranslateResult
@@ -141,7 +142,9 @@ async def memory_choice(request: Request, body: GlossaryChoice) -> MemoryChoice 
     """
     if body.translation_memory_id is None:
         return None
-    choice = MemoryChoice((body.translation_memory_id,))
+    percent = body.translation_memory_threshold
+    threshold = None if percent is None else max(MIN_THRESHOLD, percent / 100)
+    choice = MemoryChoice((body.translation_memory_id,), threshold)
     await memories_of(request).check(owner_of(request), choice)
     return choice
 
