@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _import(store: MemoryStore, arguments: argparse.Namespace) -> int:
-    from app.memories.service import source_of, units_of
+    from app.memories.file_units import source_of, units_of
     from app.memories.store import Added
     from model.languages import standard_code
 

@@ -13,22 +13,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from app.errors import ImportRunning, MemoryFileRefused, MemoryNotFound
+from app.memories.chosen import ChosenMemories
 from app.memories.database import FILE_NAME
-from app.memories.lookup import DEFAULT_THRESHOLD, Lookup
+from app.memories.file_units import source_of, units_of
+from app.memories.lookup import Lookup
 from app.memories.store import CORRECTIONS, Added, MemoryBounds, MemoryInfo, MemoryStore
 from app.memories.unit import StoredUnit, Unit
 from app.serving.request import MemoryChoice
 from app.settings import Settings
 from app.steady_pool import SteadyPool
 from app.storage import storage_errors
-from model.languages import plain_code, standard_code
+from model.languages import standard_code
 from model.translation.memory import MemoryMatch
-
-if TYPE_CHECKING:
-    from app.memories.lookup import Pairs
 
 _T = TypeVar("_T")
 
@@ -37,9 +36,6 @@ MAX_IMPORTS = 2
 
 PAGE_UNITS = 500
 """Units of an export that are read at once."""
-
-_SENTENCES_A_CALL = 8
-"""Sentences of a request that are looked up in a row, before those of other requests."""
 
 _NOTE_S = 5.0
 """Seconds after which it is stored which units have answered requests."""
@@ -401,87 +397,11 @@ class MemoryService:
         return bounds_of(self._settings)
 
 
-@dataclass(frozen=True)
-class ChosenMemories:
-    """The memories of a request; see :meth:`MemoryService.chosen`."""
-
-    service: MemoryService
-    owner: str | None
-    choice: MemoryChoice
-
-    @property
-    def steers(self) -> bool:
-        """See :class:`app.serving.request.Memory`."""
-        return self.choice.threshold is not None
-
-    async def exact(self, texts: Sequence[str], source: str, target: str) -> Sequence[MemoryMatch | None]:
-        """See :class:`app.serving.request.Memory`."""
-        if not self.service.has_any:
-            return [None] * len(texts)
-        matches = await self._by_slices(texts, source, target, Lookup.exact)
-        self.service.note_used(matches)
-        return matches
-
-    async def best(self, sentences: Sequence[str | None], source: str, target: str) -> Sequence[MemoryMatch | None]:
-        """See :class:`app.serving.request.Memory`."""
-        if not self.service.has_any:
-            return [None] * len(sentences)
-        threshold = DEFAULT_THRESHOLD if self.choice.threshold is None else self.choice.threshold
-        matches = await self._by_slices(sentences, source, target, partial(Lookup.best, threshold=threshold))
-        self.service.note_used([match for match in matches if match is not None and match.is_exact])
-        return matches
-
-    async def _by_slices(
-        self,
-        texts: Sequence[_T],
-        source: str,
-        target: str,
-        search: Callable[[Lookup, Pairs, Sequence[_T]], list[MemoryMatch | None]],
-    ) -> list[MemoryMatch | None]:
-        """Look up some texts at a time, so that a long request does not delay others."""
-        matches: list[MemoryMatch | None] = []
-        for begin in range(0, len(texts), _SENTENCES_A_CALL):
-            part = texts[begin : begin + _SENTENCES_A_CALL]
-
-            def look_up(lookup: Lookup, part: Sequence[_T] = part) -> list[MemoryMatch | None]:
-                return search(lookup, lookup.pairs(self.owner, self.choice.ids, source, target), part)
-
-            matches += await self.service.look_up(look_up)
-        return matches
-
-
 def bounds_of(settings: Settings) -> MemoryBounds:
     """The limits of one owner."""
     return MemoryBounds(
         settings.max_memories_per_key, settings.max_memory_units_per_key, settings.max_memory_bytes_per_key
     )
-
-
-def units_of(texts: Mapping[str, str], source: str) -> list[Unit]:
-    """The units that texts in several languages make, without those that cannot be stored.
-
-    Args:
-        texts: Texts by language, as a file names it.
-        source: The language of the memory.
-    """
-    codes = {language: standard_code(language) for language in texts}
-    sources = [language for language, code in codes.items() if code == source]
-    sources += [language for language, code in codes.items() if plain_code(code) == plain_code(source)]
-    if not sources:
-        return []
-    units = [Unit(texts[sources[0]], text, codes[language]) for language, text in texts.items()]
-    return [unit for unit in units if plain_code(unit.language) != plain_code(source) and unit.flaw is None]
-
-
-def source_of(header_language: str, units: Sequence[Mapping[str, str]]) -> str:
-    """The source language of a file: that of its header, or of its first text.
-
-    Args:
-        header_language: The language that its header names.
-        units: Its first units, as texts by language.
-    """
-    first = next((language for texts in units for language in texts), "und")
-    return standard_code(first if header_language.lower() in ("", "*all*") else header_language)
 
 
 def _create(owner: str | None, name: str, source: str, now: float, store: MemoryStore) -> MemoryInfo:

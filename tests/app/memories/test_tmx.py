@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import MemoryFileRefused, MemoryFileTooLarge, MemoryStoreFull
-from app.memories.service import MemoryService, units_of
+from app.memories.file_units import units_of
+from app.memories.service import MemoryService
 from app.memories.tmx import TMX_END, TmxReader, TmxRefused, tmx_beginning, tmx_units
 from app.memories.unit import StoredUnit, Unit
 from app.settings import Settings

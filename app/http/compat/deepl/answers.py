@@ -7,18 +7,20 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, RootModel
 
 
-class _Answer(BaseModel):
+class DeepLAnswer(BaseModel):
+    """The base of answers."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
 
 
-class DeepLError(_Answer):
+class DeepLError(DeepLAnswer):
     """An error."""
 
     message: str
     """What happened, and what to do about it."""
 
 
-class DeepLTranslation(_Answer):
+class DeepLTranslation(DeepLAnswer):
     """The translation of a text."""
 
     detected_source_language: str
@@ -37,14 +39,14 @@ class DeepLTranslation(_Answer):
     """With `tag_handling_version`."""
 
 
-class DeepLTranslations(_Answer):
+class DeepLTranslations(DeepLAnswer):
     """Translations, in the order of the texts."""
 
     translations: list[DeepLTranslation]
     """One for each text."""
 
 
-class DeepLLanguage(_Answer):
+class DeepLLanguage(DeepLAnswer):
     """A language."""
 
     language: str
@@ -61,14 +63,14 @@ class DeepLLanguages(RootModel[list[DeepLLanguage]]):
     """Languages, by code."""
 
 
-class DeepLFeature(_Answer):
+class DeepLFeature(DeepLAnswer):
     """What can be requested for a language."""
 
     status: Literal["stable"] = "stable"
     """Always `stable`."""
 
 
-class DeepLServedLanguage(_Answer):
+class DeepLServedLanguage(DeepLAnswer):
     """A language, and what it can be used for."""
 
     lang: str
@@ -94,7 +96,7 @@ class DeepLServedLanguages(RootModel[list[DeepLServedLanguage]]):
     """Languages, by code."""
 
 
-class DeepLUsage(_Answer):
+class DeepLUsage(DeepLAnswer):
     """The translated characters, and their limit."""
 
     character_count: int
@@ -104,7 +106,7 @@ class DeepLUsage(_Answer):
     """The limit of the key; a very large number means no limit."""
 
 
-class DeepLDocument(_Answer):
+class DeepLDocument(DeepLAnswer):
     """The id and the key of a document."""
 
     document_id: str
@@ -114,7 +116,7 @@ class DeepLDocument(_Answer):
     """Its key."""
 
 
-class DeepLDocumentStatus(_Answer):
+class DeepLDocumentStatus(DeepLAnswer):
     """The status of a document."""
 
     document_id: str
@@ -133,7 +135,7 @@ class DeepLDocumentStatus(_Answer):
     """Why it could not be translated."""
 
 
-class DeepLPair(_Answer):
+class DeepLPair(DeepLAnswer):
     """A language pair."""
 
     source_lang: str
@@ -143,7 +145,7 @@ class DeepLPair(_Answer):
     """The target language."""
 
 
-class DeepLPairs(_Answer):
+class DeepLPairs(DeepLAnswer):
     """Language pairs that a glossary can have."""
 
     supported_languages: list[DeepLPair]
@@ -169,7 +171,7 @@ class DeepLGlossary(DeepLPair):
     """Number of its terms."""
 
 
-class DeepLGlossaries(_Answer):
+class DeepLGlossaries(DeepLAnswer):
     """The glossaries of one language pair each."""
 
     glossaries: list[DeepLGlossary]
@@ -183,7 +185,7 @@ class DeepLDictionary(DeepLPair):
     """Number of terms."""
 
 
-class DeepLMultilingual(_Answer):
+class DeepLMultilingual(DeepLAnswer):
     """A glossary."""
 
     glossary_id: str
@@ -199,7 +201,7 @@ class DeepLMultilingual(_Answer):
     """When it was created."""
 
 
-class DeepLMultilinguals(_Answer):
+class DeepLMultilinguals(DeepLAnswer):
     """All glossaries."""
 
     glossaries: list[DeepLMultilingual]
@@ -216,199 +218,11 @@ class DeepLEntries(DeepLPair):
     """Always `tsv`."""
 
 
-class DeepLDictionaries(_Answer):
+class DeepLDictionaries(DeepLAnswer):
     """Dictionaries of a glossary."""
 
     dictionaries: list[DeepLEntries]
     """The requested dictionary."""
-
-
-class DeepLMemory(_Answer):
-    """A translation memory."""
-
-    translation_memory_id: str
-    """Its id."""
-
-    name: str
-    """Its name."""
-
-    source_language: str
-    """The language of its source texts."""
-
-    target_languages: list[str]
-    """The languages of its translations."""
-
-    segment_count: int
-    """Number of its translations."""
-
-    creation_time: str
-    """When it was created."""
-
-    updated_time: str
-    """When it was last changed."""
-
-
-class DeepLMemories(_Answer):
-    """Translation memories."""
-
-    translation_memories: list[DeepLMemory]
-    """A page of them, the oldest first."""
-
-    total_count: int
-    """Number of all."""
-
-
-class DeepLMemoryTarget(_Answer):
-    """The translation of a segment."""
-
-    target_segment_id: str
-    """Its id."""
-
-    target_language: str
-    """Its language."""
-
-    target_text: str
-    """The translation."""
-
-    creation_time: str
-    """When it was added."""
-
-    updated_time: str
-    """When it was last changed."""
-
-    last_used_time: str | None = None
-    """When it last answered a request."""
-
-
-class DeepLMemorySegment(_Answer):
-    """A text and its translation."""
-
-    source_segment_id: str
-    """Its id."""
-
-    source_text: str
-    """The text."""
-
-    targets: list[DeepLMemoryTarget]
-    """Its translation."""
-
-    creation_time: str
-    """When it was added."""
-
-    updated_time: str
-    """When it was last changed."""
-
-    last_used_time: str | None = None
-    """When it last answered a request."""
-
-
-class DeepLMemorySegments(_Answer):
-    """A page of segments."""
-
-    segments: list[DeepLMemorySegment]
-    """The segments."""
-
-    segment_count: int
-    """Number of all translations of the memory."""
-
-    next_page_cursor: str | None = None
-    """The `page_cursor` of the next page, if there may be more."""
-
-
-class DeepLMemoryImport(_Answer):
-    """A job that imports a file."""
-
-    job_id: str
-    """Its id."""
-
-    upload_url: str
-    """The URL to send the file to, without a key."""
-
-    expires_at: str
-    """When the URL expires."""
-
-
-class DeepLMemoryParameters(_Answer):
-    """The parameters of a job."""
-
-    translation_memory_id: str | None = None
-    """The memory that is exported."""
-
-    display_name: str | None = None
-    """The name of the memory that is created."""
-
-
-class DeepLMemoryExport(_Answer):
-    """A job that exports a memory."""
-
-    job_id: str
-    """Its id."""
-
-    operation: str
-    """Always `export`."""
-
-    parameters: DeepLMemoryParameters
-    """The memory."""
-
-
-class DeepLSourceFile(_Answer):
-    """The file of an import."""
-
-    content_type: str | None = None
-    """Its declared media type."""
-
-    content_length: int | None = None
-    """Its declared size."""
-
-
-class DeepLMemoryResult(_Answer):
-    """The result of a job."""
-
-    status: Literal["awaiting_input", "processing", "completed", "failed"]
-    """Its status."""
-
-    download_url: str | None = None
-    """The URL of an exported file."""
-
-    expires_at: str | None = None
-    """When that URL expires."""
-
-    error: dict[str, str] | None = None
-    """Why it failed, as `message`."""
-
-    translation_memory_id: str | None = None
-    """The memory that an import has created."""
-
-    skipped_segment_count: int | None = None
-    """Units of an imported file that could not be used."""
-
-    status_metadata: dict[str, str] | None = None
-    """What the client has to do, as `required_action`."""
-
-
-class DeepLMemoryJob(_Answer):
-    """A job."""
-
-    job_id: str
-    """Its id."""
-
-    product: str
-    """Always `translation_memory`."""
-
-    operation: Literal["import", "export"]
-    """What it does."""
-
-    creation_time: str
-    """When it was created."""
-
-    parameters: DeepLMemoryParameters
-    """Its parameters."""
-
-    source_file: DeepLSourceFile | None = None
-    """The file of an import."""
-
-    results: list[DeepLMemoryResult]
-    """Its result."""
 
 
 TRANSLATIONS = DeepLTranslations(
@@ -451,7 +265,8 @@ PAIRS = DeepLPairs(supported_languages=[DeepLPair(source_lang="en", target_lang=
 
 GLOSSARY_ID = "1f4b4a3e-6a0b-4d3c-8f44-0f4b1c6d2a77"
 
-_CREATED = "2026-01-31T08:15:00.123Z"
+CREATED = "2026-01-31T08:15:00.123Z"
+"""The time of creation in examples."""
 
 GLOSSARY = DeepLGlossary(
     glossary_id=GLOSSARY_ID,
@@ -459,7 +274,7 @@ GLOSSARY = DeepLGlossary(
     ready=True,
     source_lang="en",
     target_lang="de",
-    creation_time=_CREATED,
+    creation_time=CREATED,
     entry_count=2,
 )
 
@@ -471,7 +286,7 @@ MULTILINGUAL = DeepLMultilingual(
     glossary_id=GLOSSARY_ID,
     name="Buildings",
     dictionaries=[DICTIONARY, DeepLDictionary(source_lang="de", target_lang="en", entry_count=1)],
-    creation_time=_CREATED,
+    creation_time=CREATED,
 )
 
 MULTILINGUALS = DeepLMultilinguals(glossaries=[MULTILINGUAL])
@@ -480,62 +295,4 @@ TSV = "house\tGebäude\ncat\tKater"
 
 DICTIONARIES = DeepLDictionaries(
     dictionaries=[DeepLEntries(source_lang="en", target_lang="de", entries=TSV, entries_format="tsv")]
-)
-
-MEMORY_ID = "8c6f1c0e-30d5-4a0e-8a48-4f0a4c1f7b11"
-
-_JOB_ID = "5a3d0f0c-6f6d-4f57-a1a5-3b1d6f1f3a60"
-
-_JOB_EXPIRES = "2026-01-31T09:15:00.123Z"
-
-_JOB_URL = "http://localhost:8000/v3/translation_memories"
-
-MEMORY = DeepLMemory(
-    translation_memory_id=MEMORY_ID,
-    name="Manuals",
-    source_language="en",
-    target_languages=["de"],
-    segment_count=1,
-    creation_time=_CREATED,
-    updated_time=_CREATED,
-)
-
-MEMORIES = DeepLMemories(translation_memories=[MEMORY], total_count=1)
-
-MEMORY_SEGMENTS = DeepLMemorySegments(
-    segments=[
-        DeepLMemorySegment(
-            source_segment_id="17",
-            source_text="Close the valve.",
-            targets=[
-                DeepLMemoryTarget(
-                    target_segment_id="17",
-                    target_language="de",
-                    target_text="Schließen Sie das Ventil.",
-                    creation_time=_CREATED,
-                    updated_time=_CREATED,
-                )
-            ],
-            creation_time=_CREATED,
-            updated_time=_CREATED,
-        )
-    ],
-    segment_count=1,
-)
-
-MEMORY_IMPORT = DeepLMemoryImport(job_id=_JOB_ID, upload_url=f"{_JOB_URL}/uploads/SECRET", expires_at=_JOB_EXPIRES)
-
-MEMORY_EXPORT = DeepLMemoryExport(
-    job_id=_JOB_ID, operation="export", parameters=DeepLMemoryParameters(translation_memory_id=MEMORY_ID)
-)
-
-MEMORY_JOB = DeepLMemoryJob(
-    job_id=_JOB_ID,
-    product="translation_memory",
-    operation="export",
-    creation_time=_CREATED,
-    parameters=DeepLMemoryParameters(translation_memory_id=MEMORY_ID),
-    results=[
-        DeepLMemoryResult(status="completed", download_url=f"{_JOB_URL}/downloads/SECRET", expires_at=_JOB_EXPIRES)
-    ],
 )

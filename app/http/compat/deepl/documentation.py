@@ -21,7 +21,8 @@ from app.errors import (
     MemoryNotFound,
     problem_for,
 )
-from app.http.compat.deepl.answers import DOCUMENT, GLOSSARY_ID, MEMORY_ID, DeepLError
+from app.http.compat.deepl.answers import DOCUMENT, GLOSSARY_ID, DeepLError
+from app.http.compat.deepl.memory_answers import MEMORY_ID
 from app.http.compat.deepl.protocol import error_answer
 from app.http.openapi import Responses
 

@@ -11,7 +11,9 @@ from starlette.responses import Response
 
 from app.errors import InvalidParameter, MemoryFileTooLarge, ServiceError, problem_for
 from app.http.access import owner_of
-from app.http.compat.deepl.answers import (
+from app.http.compat.deepl.dependency import ADMITTED, AdmittedRoute, reads
+from app.http.compat.deepl.documentation import errors, no_content, success
+from app.http.compat.deepl.memory_answers import (
     MEMORIES,
     MEMORY,
     MEMORY_EXPORT,
@@ -30,8 +32,6 @@ from app.http.compat.deepl.answers import (
     DeepLMemoryTarget,
     DeepLSourceFile,
 )
-from app.http.compat.deepl.dependency import ADMITTED, AdmittedRoute, reads
-from app.http.compat.deepl.documentation import errors, no_content, success
 from app.http.compat.deepl.memory_jobs import MemoryJob
 from app.http.compat.deepl.parameters import (
     IMPORT_EXAMPLES,
