@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from itertools import pairwise
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+
+MAX_WORDS = 1_000
+MAX_CHANGES = 20
+"""Words of a translation and parts of it that may change; a longer one is translated by the model alone."""
 
 MAX_CHANGED = 0.5
 """Share of the words that may change: beyond it, little of the stored translation would stay."""
@@ -60,15 +63,18 @@ def transferred(stored: str, before: str, after: str) -> str | None:
         after: The model's translation of the sentence.
     """
     old_words, new_words, words = (_WORD.findall(text) for text in (before, after, stored))
+    if max(len(old_words), len(new_words), len(words)) > MAX_WORDS:
+        return None
+    differences = _differences(old_words, new_words)
+    num_changed = sum(max(last - first, new_last - new_first) for first, last, new_first, new_last in differences)
+    if not differences or len(differences) > MAX_CHANGES or num_changed > MAX_CHANGED * len(words):
+        return None
     spans = [match.span() for match in _WORD.finditer(after)]
     stored_spans = [match.span() for match in _WORD.finditer(stored)]
     changes: list[tuple[int, int, str]] = []
-    num_changed = 0
-    for kind, first, last, new_first, new_last in SequenceMatcher(None, old_words, new_words, False).get_opcodes():
-        if kind == "equal":
-            continue
-        num_changed += max(last - first, new_last - new_first)
-        place = _place(old_words, first, last, words, needs_neighbour=kind != "replace")
+    for first, last, new_first, new_last in differences:
+        is_replacement = last > first and new_last > new_first
+        place = _place(old_words, first, last, words, needs_neighbour=not is_replacement)
         if place is None:
             return None
         index, left, right = place
@@ -78,11 +84,28 @@ def transferred(stored: str, before: str, after: str) -> str | None:
         changes.append((begin, end, new))
     changes.sort()
     overlap = any(end > begin for (_, end, _), (begin, _, _) in pairwise(changes))
-    if not changes or overlap or num_changed > MAX_CHANGED * len(words):
+    if overlap:
         return None
     for begin, end, new in reversed(changes):
         stored = stored[:begin] + new + stored[end:]
     return stored
+
+
+def _differences(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """The parts in which two sequences of words differ: first and last index in each."""
+    # Imported here: only similar sentences need it.
+    from rapidfuzz.distance import Indel
+
+    differences: list[tuple[int, int, int, int]] = []
+    for operation in Indel.opcodes(before, after):
+        if operation.tag == "equal":
+            continue
+        part = (operation.src_start, operation.src_end, operation.dest_start, operation.dest_end)
+        if differences and differences[-1][1] == part[0] and differences[-1][3] == part[2]:
+            part = (differences[-1][0], part[1], differences[-1][2], part[3])
+            differences.pop()
+        differences.append(part)
+    return differences
 
 
 def _place(

@@ -41,6 +41,12 @@ def test_a_single_word_is_replaced_although_the_order_differs() -> None:
     assert steered("The man.", stored, "The dog.", before, after) == "Montags kommt der Hund."
 
 
+def test_hostile_translations_take_little_time() -> None:
+    words = "a b " * 400
+    assert transferred(words, "b a " * 400, words) is None
+    assert transferred("x " * 2_000, "x", "y") is None
+
+
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))
 def test_any_texts_are_accepted(stored: str, before: str, after: str) -> None:
     assert isinstance(transferred(stored, before, after), str | None)
