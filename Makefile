@@ -3,6 +3,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= auto
+# The corpora of the shipped translator.
+DATA ?= data/corpora
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$p && break; done)
@@ -14,7 +16,8 @@ COMPILER := locks/compiler.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK)
 # One process per CPU, at most eight; the tests of one file share its fixtures.
 # The order is that of tests/conftest.py: files with long tests first.
-SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile --no-loadscope-reorder
+# Those of the page are left out before they are read: they import Playwright.
+SIDE_BY_SIDE := -n logical --maxprocesses=8 --dist loadfile --no-loadscope-reorder --ignore=tests/browser
 # The folders that are checked, as far as they exist.
 CODE := $(wildcard app model client scripts benchmarks tests docs)
 # The page needs no build. Its checks are programs for Node, which is a package of .venv as well.
@@ -27,10 +30,13 @@ TSC := $(NODE) $(PAGE_TOOLS)/node_modules/typescript/bin/tsc --project $(PAGE_TO
 ESLINT := $(NODE) $(PAGE_TOOLS)/node_modules/eslint/bin/eslint.js --config $(PAGE_TOOLS)/eslint.config.js
 PRETTIER := $(NODE) $(PAGE_TOOLS)/node_modules/prettier/bin/prettier.cjs --config $(PAGE_TOOLS)/prettier.json --log-level warn
 
+# Python's compiled files are kept, whatever the environment says: the tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv lock docs serve test coverage test-fast test-slow fuzz-short test-samples test-browser check check-page format clean
+.PHONY: help data train venv lock docs serve test coverage test-fast test-slow fuzz-short test-samples test-browser check check-page format clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -64,7 +70,7 @@ $(VENV)/serve-$(TORCH).stamp: pyproject.toml client/pyproject.toml $(LOCK) $(HAS
 # The pip that comes with Python 3.11 does not know --group.
 $(VENV)/develop-$(TORCH).stamp: $(VENV)/serve-$(TORCH).stamp
 	$(PIP) pip
-	$(PIP) --group test --group check
+	$(PIP) --group test --group check --group data
 	@touch $@
 
 $(VENV)/contribute-$(TORCH).stamp: $(VENV)/develop-$(TORCH).stamp
@@ -125,7 +131,7 @@ format: $(VENV)/develop-$(TORCH).stamp $(PAGE_TOOLS_INSTALLED)  ## format the co
 	$(PRETTIER) --write $(PAGE) $(PAGE_TOOLS)
 	$(ESLINT) --fix $(PAGE)
 
-GROUPS_OF_PROJECT := test check docs fuzz develop wheel
+GROUPS_OF_PROJECT := test check data docs fuzz develop wheel
 # Packages that the lock file already names keep their versions where pyproject.toml allows it.
 lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml, the client's and package.json of the page's checks (UPGRADE=--upgrade: newest versions)
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras \
@@ -137,6 +143,13 @@ lock: $(VENV)/contribute-$(TORCH).stamp  ## resolve pyproject.toml, the client's
 docs: $(VENV)/contribute-$(TORCH).stamp  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/ is built; $(BIN)/python -m http.server --directory site 8001 shows it at http://localhost:8001"
+
+# Finished sets are kept; a set that differs from what it should be stops here.
+data: $(VENV)/develop-$(TORCH).stamp  ## build the corpora of the shipped translator from public sources (DATA=data/corpora)
+	$(BIN)/python -m scripts.data --out $(DATA)
+
+train: data  ## build the corpora and train the shipped translator in runs/ (days; resumes where it stopped)
+	PYTHON=$(BIN)/python scripts/train_shipped.sh $(DATA)
 
 clean:  ## remove .venv and what was built
 	rm -rf $(VENV) $(PAGE_TOOLS)/node_modules site *.egg-info client/*.egg-info client/build model/decoding/native/*.so

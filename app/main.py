@@ -37,6 +37,7 @@ from app.http.routes import (
     metrics,
     models,
     page,
+    sentences,
     translate,
 )
 from app.http.stored_terms import TermSearches
@@ -105,7 +106,7 @@ def create_app(
     _set_state(app, settings, bundles, connect)
     if has_admin:
         app.state.admin_guesses = RequestRates(time.monotonic)
-    native = (translate, attention, detect, documents, memories, models, health, metrics, docs, page)
+    native = (translate, attention, detect, documents, sentences, memories, models, health, metrics, docs, page)
     native_routers = [module.router for module in native]
     for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
         app.include_router(router)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from app.settings import AUTO
 from tests.browser.chromium import Watch, chromium, watched_page
@@ -24,6 +24,18 @@ from tests.server import served
 
 IMAGES = Path(__file__).with_name("images")
 TEXT = f"{SENTENCE} The train to Berlin leaves in ten minutes."
+
+FILE = """# My garden
+
+We bought an old house in the spring. It has a *large* garden, and we want to plant
+[roses](https://example.com) there. The neighbours are friendly.
+
+- Water the plants every morning.
+- Run `make install` to install the program.
+- Do not forget {name}.
+
+My little brother has forgotten his keys.
+"""
 
 DESKTOP = (1280, 800)
 PHONE = (390, 844)
@@ -76,8 +88,25 @@ def tour(page: Page) -> None:
     heading.evaluate("element => element.scrollIntoView()")
 
 
+def edit(page: Page) -> None:
+    """A file sentence by sentence: two sentences confirmed, one edited."""
+    open_view(page, "translate")
+    page.get_by_label("Translate to").select_option(label="German")
+    file: FilePayload = {"name": "garden.md", "mimeType": "text/markdown", "buffer": FILE.encode()}
+    page.get_by_label("Files to translate").set_input_files(file)
+    page.get_by_role("button", name="Edit translation").click()
+    fields = page.locator(".edit-list textarea")
+    fields.nth(0).press("Control+Enter")
+    fields.nth(1).fill("Im Frühling haben wir ein altes Haus gekauft.")
+    fields.nth(1).press("Control+Enter")
+    fields.nth(3).fill("Die Nachbarn sind sehr freundlich.")
+    expect(page.get_by_text("2 of 8 confirmed")).to_be_visible()
+    expect(page.get_by_text("Saved")).to_be_visible()
+
+
 PICTURES = [
     Picture("page-translate", translate),
+    Picture("page-edit", edit),
     Picture("page-hover", hover),
     Picture("page-explorer", explorer),
     Picture("page-tour", tour),

@@ -46,11 +46,11 @@ Written by `python -m scripts.licences` from what the packages of [locks/service
 [locks/torch.lock](../locks/torch.lock) and [locks/compiler.lock](../locks/compiler.lock)
 state. Verso itself is Apache-2.0, the shipped weights are CC BY-SA 4.0
 ([card](../model/pretrained/CARD.md)), and fastText's model of 176 languages is CC BY-SA 3.0
-([its folder](../app/serving/language_identification/README.md)). Swagger UI, the only code that is copied into the repository, is Apache-2.0
-([its folder](../app/http/static/swagger-ui/README.md)). "NVIDIA" is a licence of NVIDIA that permits use; only the CUDA
-build of torch needs these packages. ziglang is a C++ compiler, installed only where there is no other; it links LLVM's
-C++ library (Apache-2.0 WITH LLVM-exception) into what it compiles, as in the wheels and in the image. What only tests,
-checks and documents need is not installed for serving and not listed.
+([its folder](../app/serving/language_identification/README.md)). Swagger UI, the only code that is copied into the
+repository, is Apache-2.0 ([its folder](../app/http/static/swagger-ui/README.md)). "NVIDIA" is a licence of NVIDIA that
+permits use; only the CUDA build of torch needs these packages. ziglang is a C++ compiler, installed only where there
+is no other; it links LLVM's C++ library (Apache-2.0 WITH LLVM-exception) into what it compiles, as in the wheels and in
+the image. What only tests, checks and documents need is not installed for serving and not listed.
 
 | package | version | licence |
 |---|---|---|

@@ -20,14 +20,23 @@ first_model=${FIRST_MODEL:-$runs/everyday/verso-en-de.pt}
 round_trip=30
 dropped=0.1
 
-# train NAME [OPTION ...]. A run that has its averaged.pt is finished. The configuration is copied beside the vocabulary
-# that it names.
+# Writes the configuration $1 beside the vocabulary that it names, without corpora that DATA lacks.
+configure() {
+    "$python" -m scripts.shipped.configuration --data "$data" --config "$stages/$1.yaml" --out "$work/$1.yaml"
+}
+
+# train NAME [OPTION ...]. A run that has its averaged.pt is finished.
 train() {
     name=$1
     shift
-    cp "$stages/$name.yaml" "$work/$name.yaml"
+    configure "$name"
     [ -e "$runs/$name/averaged.pt" ] ||
         "$python" -m model train --run "$runs/$name" --config "$work/$name.yaml" --data "$work" "$@"
+}
+
+# Whether DATA lacks a corpus: scripts.data names in absent.txt those that it does not build.
+lacks() {
+    [ -e "$data/absent.txt" ] && grep -q "^$1:" "$data/absent.txt"
 }
 
 # Makes $1/tatoeba-en from mono/tatoeba.en, where $2 is tatoeba, $3 is en and $4 is de; $1/tatoeba-en.en comes last.
@@ -55,14 +64,15 @@ back_translate bt1 common-voice de en --model "$first_model"
 back_translate bt1 klexikon de en --model "$first_model" --sentences 60000
 back_translate bt1 wikipedia de en --model "$first_model" --sentences 60000
 for name in books history; do
-    [ -e "$work/best/$name.en" ] ||
+    lacks "$name" || [ -e "$work/best/$name.en" ] ||
         "$python" -m scripts.shipped.drop_worst --corpus "$work/mix/$name" --share "$dropped" \
             --model "$first_model" --out "$work/best/$name"
 done
 
 # After the back-translation: the vocabulary is learned from all natural text of the configuration.
+configure general
 [ -e "$work/general-vocabulary.model" ] ||
-    "$python" -m scripts.shipped.vocabulary --config "$stages/general.yaml" --data "$work" \
+    "$python" -m scripts.shipped.vocabulary --config "$work/general.yaml" --data "$work" \
         --out "$work/general-vocabulary.model"
 train general --init-from "$first_model"
 

@@ -92,11 +92,21 @@ def gpu(request: pytest.FixtureRequest) -> Device | None:
     return device
 
 
+NUM_THREADS = 1
+"""Tiny tensors gain nothing from more threads, and tests that run side by side share the processors."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _few_threads() -> None:
-    """Tiny tensors gain nothing from many threads, and tests that run side by side share the processors."""
-    side_by_side = "PYTEST_XDIST_WORKER" in os.environ
-    torch.set_num_threads(1 if side_by_side else min(2, torch.get_num_threads()))
+def _few_threads() -> Iterator[None]:
+    """A loaded model takes all processors otherwise, and so do the tests after it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("model.translator.available_threads", lambda: NUM_THREADS)
+        yield
+
+
+def pytest_runtest_setup() -> None:
+    """Each test begins with few threads, whatever the one before it has set."""
+    torch.set_num_threads(NUM_THREADS)
 
 
 @pytest.fixture(scope="session")

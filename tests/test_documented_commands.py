@@ -30,7 +30,10 @@ from tests.waiting import PATIENCE_S
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "client/*.md", "model/pretrained/*.md", "data/*/*.md")
+    for pattern in (
+        *("*.md", "docs/*.md", "docs/integrations/*.md"),
+        *("benchmarks/*.md", "client/*.md", "model/pretrained/*.md", "data/*/*.md"),
+    )
     for path in ROOT.glob(pattern)
     if path.name != "CHANGELOG.md"
 )

@@ -56,9 +56,9 @@ def translated(translator: Translator, **options: Any) -> list[str]:
 def test_a_trained_translator_answers_in_every_precision_and_form(
     bundles: dict[str, tuple[Path, Path]], precision: str, form: int
 ) -> None:
-    for options in ({"decoding": "greedy"}, {"beam_size": 4}):
-        for choice in CHOICES:
-            translator = Translator(load_bundle(bundles[precision][form]), **choice)
+    for choice in CHOICES:
+        translator = Translator(load_bundle(bundles[precision][form]), **choice)
+        for options in ({"decoding": "greedy"}, {"beam_size": 4}):
             assert translated(translator, **options) == EXPECTED, (options, choice)
 
 

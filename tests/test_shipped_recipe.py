@@ -17,7 +17,7 @@ from model.text.tokenizer import VersoTokenizer
 from model.training.corpus import Pair, read_lines, read_parallel, unseen, write_lines, write_parallel
 from model.training.settings import CorpusSettings, TrainingSettings
 from model.translator import Translator
-from scripts.shipped import add_sets, back_translate, command, held_out, plausible, vocabulary
+from scripts.shipped import add_sets, back_translate, command, configuration, held_out, plausible, vocabulary
 from scripts.shipped.plausible import Reason
 from tests import toy
 
@@ -250,6 +250,48 @@ def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
     }
 
 
+# Corpora that the folder lacks
+
+
+def test_a_configuration_leaves_out_absent_corpora(tmp_path: Path) -> None:
+    (tmp_path / "absent.txt").write_text("books: hard\nhistory: hard\nchromium: gone\n")
+    for name in ("continued", "phrases-and-chat"):
+        arguments = ["--data", str(tmp_path), "--config", str(STAGES / f"{name}.yaml"), "--out", str(tmp_path / "out")]
+        assert start(configuration.run, configuration.add_arguments, *arguments) == 0
+        before, after = (TrainingSettings.load(path) for path in (STAGES / f"{name}.yaml", tmp_path / "out"))
+        kept = {corpus.path if isinstance(corpus, CorpusSettings) else corpus for corpus in after.train}
+        gone = {corpus.path if isinstance(corpus, CorpusSettings) else corpus for corpus in before.train} - kept
+        assert {path.partition("/")[2] for path in gone} <= {"books", "history", "chromium"}
+        assert len(gone) >= 2
+        assert set(before.dev) - set(after.dev) == {"dev/fiction", "dev/history"}
+
+
+def test_a_configuration_is_copied_where_nothing_is_absent(tmp_path: Path) -> None:
+    arguments = ["--data", str(tmp_path), "--config", str(STAGES / "general.yaml"), "--out", str(tmp_path / "out")]
+    assert start(configuration.run, configuration.add_arguments, *arguments) == 0
+    assert (tmp_path / "out").read_bytes() == (STAGES / "general.yaml").read_bytes()
+
+
+def test_development_sets_are_cut_out_of_the_corpora_that_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "absent.txt").write_text("books: hard\nhistory: hard\npud: gone\n")
+    for name in {*(name for parts in held_out.KINDS.values() for name in parts), *held_out.WITH_OWN_SETS}:
+        if name not in ("books", "history", "pud"):
+            write_xz(tmp_path / "train" / name, toy_pairs(5, seed=len(name)))
+    arguments = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert start(held_out.run, held_out.add_arguments, *arguments) == 0
+    dev = tmp_path / "out" / "dev"
+    assert {path.stem for path in dev.iterdir()} == held_out.KINDS.keys() - {"fiction", "history"}
+    assert "encyclopaedia-news, fiction, history" in capsys.readouterr().out
+    # Sets that lack a corpus are not compared with the list.
+    complete = sorted(path for path in dev.iterdir() if path.stem != "encyclopaedia-news")
+    write_lines(tmp_path / "list", [f"{file_digest(path)}  {path.name}" for path in complete])
+    assert start(held_out.run, held_out.add_arguments, *arguments, "--checksums", str(tmp_path / "list")) == 0
+    write_lines(tmp_path / "list", [f"{'0' * 64}  {path.name}" for path in complete])
+    assert start(held_out.run, held_out.add_arguments, *arguments, "--checksums", str(tmp_path / "list")) == 1
+
+
 # Newer sets
 
 
@@ -269,7 +311,8 @@ def test_newer_sets_are_added_without_held_out_sentences(tmp_path: Path) -> None
     write_xz(data / "eval" / "test", [test, short])
     write_xz(own / "written" / "basics", [good, good, short, (dev[0].upper(), "neu"), ("new", test[1]), everyday])
     write_xz(own / "translated" / "forward-de", [good])
-    for name in add_sets.OTHERS:
+    (data / "absent.txt").write_text("chromium: gone\n")
+    for name in {*add_sets.OTHERS} - {"chromium"}:
         write_xz(data / "train" / name, [good])
     arguments = ["--data", str(data), "--own", str(own), "--out", str(out)]
     assert start(add_sets.run, add_sets.add_arguments, *arguments) == 0

@@ -74,7 +74,13 @@ class FileProcess:
         return units
 
     async def write(
-        self, format: DocumentFormat, content: bytes, translations: Mapping[int, str | None], target: str
+        self,
+        format: DocumentFormat,
+        content: bytes,
+        translations: Mapping[int, str | None],
+        target: str,
+        positions: Mapping[int, bytes] | None = None,
+        edits: Mapping[int, Mapping[int, str | None]] | None = None,
     ) -> bytes:
         """A file with those of its units translated that have a translation.
 
@@ -83,13 +89,45 @@ class FileProcess:
             content: Its bytes.
             translations: The translations of its units, by their index.
             target: The target language.
+            positions: The positions of the sentences in the translations, if some are edited.
+            edits: The edited sentences (:func:`app.documents.file_worker.answer`).
 
         Raises:
             DocumentTooComplex: It takes more time or memory than it may.
             NotReady: The system starts no process.
         """
-        written: bytes = await self._call(format.suffix, content, None, dict(translations), target)
+        written: bytes = await self._call(
+            format.suffix, content, None, dict(translations), target, *([positions, edits] if edits else [])
+        )
         return written
+
+    async def sentences(
+        self,
+        format: DocumentFormat,
+        content: bytes,
+        translations: Mapping[int, str | None],
+        positions: Mapping[int, bytes],
+    ) -> list[tuple[int, int, str, str, dict[int, str]]]:
+        """The sentences of a file beside their translations.
+
+        Args:
+            format: Its format.
+            content: Its bytes.
+            translations: The translations of its units, by their index.
+            positions: The positions of the sentences in them.
+
+        Returns:
+            For each sentence its unit, its index in the unit, the sentence, its translation and its markers
+            (:class:`app.documents.sentences.Sentence`).
+
+        Raises:
+            DocumentTooComplex: It takes more time or memory than it may.
+            NotReady: The system starts no process.
+        """
+        rows: list[tuple[int, int, str, str, dict[int, str]]] = await self._call(
+            format.suffix, content, None, dict(translations), "", dict(positions)
+        )
+        return rows
 
     async def close(self) -> None:
         """End the process."""

@@ -20,12 +20,16 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
-from typing import IO, Any
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
-from app.documents.formats.document_file import count_sentences
+from app.documents.formats.document_file import Unit, count_sentences
 from app.documents.formats.table import FORMATS
+from app.documents.positions import unpacked
 from app.errors import DocumentRefused, DocumentTooComplex
+
+if TYPE_CHECKING:
+    from app.documents.sentences import Division
 
 FILE_FAILED = 3
 """Exit code: the process of a file ended without an answer."""
@@ -51,6 +55,9 @@ WALL_FACTOR = 3
 """How many times as long a file may take on a clock."""
 
 OPEN_FILES = 16
+
+MAX_SENTENCES = 200_000
+"""Sentences of a document that is edited: a bound on what is stored for it."""
 
 _SIZE_BYTES = 8
 
@@ -102,7 +109,13 @@ def _read_bytes(stream: IO[bytes], size: int) -> bytes:
 
 
 def answer(
-    suffix: str, content: bytes, language: str | None, translations: Mapping[int, str] | None, target: str
+    suffix: str,
+    content: bytes,
+    language: str | None,
+    translations: Mapping[int, str | None] | None,
+    target: str,
+    positions: Mapping[int, bytes] | None = None,
+    edits: Mapping[int, Mapping[int, str | None]] | None = None,
 ) -> Any:
     """The answer to a job.
 
@@ -112,14 +125,23 @@ def answer(
         language: Its language, if its sentences are to be counted.
         translations: The translations of its units by their index, to write them; None to read the units.
         target: The target language of these translations.
+        positions: The positions of the sentences in these translations (:func:`app.documents.positions.packed`), to
+            edit them.
+        edits: Edited sentences by the index of their unit and by their own in it, to write them; None for one that is
+            right as it is. Without them, the sentences are listed.
 
     Returns:
         A kind and its value: ``units`` with texts, formats, numbers of sentences and the language of
-        translations, ``file`` with the bytes of the
+        translations, ``sentences`` with a tuple for each (unit, index in it, source, translation, markers), ``file``
+        with the bytes of the
         translated file, ``refused`` or ``complex`` with the reason, which may be None, or ``error`` with a traceback.
     """
     try:
         file = FORMATS[suffix].read(content)
+        if translations is not None and positions is not None:
+            if edits is None:
+                return "sentences", _sentences(file.units, translations, positions)
+            translations = _with_edits(file.units, translations, positions, edits)
         if translations is not None:
             return "file", file.write([translations.get(index) for index in range(len(file.units))], target)
         units = file.units
@@ -134,6 +156,45 @@ def answer(
         return "complex", None
     except Exception:  # noqa: BLE001  (the service logs it)
         return "error", traceback.format_exc()
+
+
+def _sentences(
+    units: Sequence[Unit], translations: Mapping[int, str | None], positions: Mapping[int, bytes]
+) -> list[tuple[int, int, str, str, dict[int, str]]]:
+    """The sentences of all units, those without a translation with their source in its place.
+
+    Raises:
+        DocumentTooComplex: There are too many.
+    """
+    rows: list[tuple[int, int, str, str, dict[int, str]]] = []
+    for number, unit in enumerate(units):
+        sentences = _division(unit, translations.get(number), positions.get(number, b"")).sentences
+        for index, sentence in enumerate(sentences):
+            rows.append((number, index, sentence.source, sentence.translation, dict(sentence.markers)))
+        if len(rows) > MAX_SENTENCES:
+            raise DocumentTooComplex(f"Its translation has more than {MAX_SENTENCES} sentences and cannot be edited")
+    return rows
+
+
+def _with_edits(
+    units: Sequence[Unit],
+    translations: Mapping[int, str | None],
+    positions: Mapping[int, bytes],
+    edits: Mapping[int, Mapping[int, str | None]],
+) -> dict[int, str | None]:
+    """The translations of units with edited sentences."""
+    edited = dict(translations)
+    for number, changes in edits.items():
+        division = _division(units[number], translations.get(number), positions.get(number, b""))
+        edited[number] = division.edited({index: text for index, text in changes.items() if text is not None})
+    return edited
+
+
+def _division(unit: Unit, translation: str | None, positions: bytes) -> Division:
+    # Imported here: the parser of markup takes 40 ms, which other jobs may not need.
+    from app.documents.sentences import divided
+
+    return divided(unit, unit.text if translation is None else translation, unpacked(positions))
 
 
 def set_limits(num_bytes: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from app.documents.document import MAX_ATTEMPTS
 from app.documents.formats.codes import has_words
 from app.documents.formats.document_file import Unit
+from app.documents.positions import packed
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, DocumentTooComplex, LimitExceeded, NotReady, QueueFull
 from app.serving.backend import TranslationBackend
@@ -25,8 +26,9 @@ NOBODY = "documents"
 
 _RETRY_S = 1.0
 
-Store = Callable[[Mapping[int, str | None], int, int], Awaitable[None]]
-"""Stores results by unit, with the number of their sentences and of those that were not translated."""
+Store = Callable[[Mapping[int, str | None], int, int, Mapping[int, bytes]], Awaitable[None]]
+"""Stores results by unit, with the number of their sentences, the number of those that were not translated, and the
+positions of their sentences (:func:`app.documents.positions.packed`)."""
 
 
 class Suspended(Exception):
@@ -105,6 +107,11 @@ class Job:
                 {index: text for index, (text, _) in texts.items()},
                 sum(num_sentences[index] for index in batch),
                 sum(num_sentences[index] if text is None else left for index, (text, left) in texts.items()),
+                {
+                    index: packed(outcome.sentences, units[index].text, outcome.text)
+                    for index, outcome in zip(batch, outcomes, strict=True)
+                    if not isinstance(outcome, Exception)
+                },
             )
         if failure is not None and not has_any:
             raise failure
@@ -126,7 +133,7 @@ class Job:
         """The translations of units of one format, or their errors."""
         while True:
             try:
-                options = replace(self._options, format=units[0].format)
+                options = replace(self._options, format=units[0].format, return_sentences=True)
                 texts = [unit.text for unit in units]
                 result = await self._service.translate(
                     TranslationRequest(texts, self._source, self._target, options, self._caller, memory=self._memory)

@@ -19,7 +19,9 @@ _RUNS = frozenset(
 )
 """What a translation divides otherwise, or what programs add when they save a document."""
 
-_TRANSLATED = frozenset({"title", "desc", "t", "index-title-template"})
+_TRANSLATED = frozenset(
+    {"title", "desc", "t", "index-title-template", "subject", "description", "keywords", "keyword", "language"}
+)
 _TRANSLATED_ATTRIBUTES = frozenset(
     {
         "descr",
@@ -32,8 +34,15 @@ _TRANSLATED_ATTRIBUTES = frozenset(
         "string",
         "string-value",
         "fullCalcOnLoad",
+        "tooltip",
+        "lang",
+        *(f"{name}{script}" for name in ("language", "country") for script in ("", "-asian", "-complex")),
+        *(f"{name}{script}" for name in ("rfc-language-tag", "script") for script in ("", "-asian", "-complex")),
     }
 )
+_TRANSLATED_VALUES = frozenset({"lvlText", "tblCaption", "tblDescription", "lang"})
+"""Elements whose value is translated, or is the language."""
+
 _CHECKING = frozenset({"lang", "altLang", "dirty", "err", "smtClean", "noProof", "bmk"})
 """Properties of runs for spelling checkers and the like."""
 
@@ -146,10 +155,10 @@ def _tag(element: etree._Element) -> str:
     shown = [local_name(element)]
     for key, value in sorted(element.attrib.items()):
         name = str(key).rpartition("}")[2]
-        is_numbering = shown[0] == "lvlText" and name == "val"
+        is_value = shown[0] in _TRANSLATED_VALUES and name in ("val", "eastAsia", "bidi")
         is_column = shown[0] == "tableColumn" and name == "name"
         if is_column or (shown[0] == "t" and name == "space"):
             continue
-        if name not in _TRANSLATED_ATTRIBUTES and not name.startswith("rsid") and not is_numbering:
+        if name not in _TRANSLATED_ATTRIBUTES and not name.startswith("rsid") and not is_value:
             shown.append(f'{name}="{value!s}"')
     return f"<{' '.join(shown)}>"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -27,10 +26,13 @@ from app.documents.document import (
     MemoryOf,
     Sender,
 )
+from app.documents.editing import DocumentEditor, SentencePage
 from app.documents.file_process import FileProcess
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import format_of, translated_name
 from app.documents.store_thread import StoreThread
+from app.documents.stored_sentence import SentenceChange
+from app.documents.submission import check_target, options_of_documents, shown_name
 from app.documents.worker import Worker
 from app.errors import (
     DocumentNotDone,
@@ -47,7 +49,6 @@ from app.serving.backend import TranslationBackend
 from app.serving.detection import MAX_CHARACTERS
 from app.serving.request import MemoryChoice, TranslationRequest
 from app.settings import Settings
-from model.languages import english_name, plain_code
 from model.text.glossary import Glossary
 from model.translation.options import TranslationOptions
 
@@ -56,20 +57,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("app.documents")
 
-_MAX_NAME = 200
-
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.02, 0.2
 """Seconds between looks at a document that is waited for, at the beginning and at the end."""
 
-_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
 
 class _Open(NamedTuple):
-    """An open store, and the task that translates its documents."""
+    """An open store, the task that translates its documents, and what edits them."""
 
     store: DocumentStore
     worker: Worker
+    editor: DocumentEditor
 
 
 class DocumentService:
@@ -119,7 +116,7 @@ class DocumentService:
         """Stop translating; the next start continues with the documents, unless their folder is a private one."""
         if self._open is None:
             return
-        (store, worker), self._open = self._open, None
+        (store, worker, _), self._open = self._open, None
         try:
             await self._files.close()
             await worker.stop()
@@ -161,11 +158,11 @@ class DocumentService:
             DocumentsFull: The limit of stored documents, or of those of one owner, is reached.
             ServiceError: It could not be translated: see :meth:`app.serving.service.TranslationService.translate`.
         """
-        name = _shown_name(filename)
+        name = shown_name(filename)
         format = format_of(name, content)
         if len(content) > self._settings.max_document_bytes:
             raise DocumentTooLarge(self._settings.max_document_bytes)
-        store, _ = await self._ensure_open()
+        store = (await self._ensure_open()).store
         await self._require_room(store, sender)
         contents = await self._files.read(format, content)
         units = contents.units
@@ -173,9 +170,9 @@ class DocumentService:
         await sender.admit(num_characters)
         if terms is not None:
             options = replace(options, glossary=await terms([unit.text for unit in units]))
-        options = _of_documents(options)
+        options = options_of_documents(options)
         pair = await self._pair_of(units, source, target, options)
-        _check_target(contents.target_language, pair[1])
+        check_target(contents.target_language, pair[1])
         now = self._clock()
         document = Document(
             id=secrets.token_hex(16),
@@ -210,7 +207,7 @@ class DocumentService:
 
     async def _store(self, document: Document, content: bytes, sender: Sender) -> Document:
         """Store and count a document; returns it, or the one that an earlier attempt of the same request added."""
-        store, worker = await self._ensure_open()
+        store, worker, _ = await self._ensure_open()
         try:
             stored = await self._store_thread.run(store.add, document, content)
         except asyncio.CancelledError:
@@ -238,7 +235,7 @@ class DocumentService:
         Raises:
             DocumentNotFound: The owner has no document with this id, or it has expired.
         """
-        store, worker = self._opened_for(id)
+        store, worker, _ = self._opened_for(id)
         document = await self._store_thread.run(store.get, id)
         if document is None or owner not in (None, document.owner):
             raise DocumentNotFound(id)
@@ -306,7 +303,7 @@ class DocumentService:
         return await self._store_thread.run(self._open.store.newest, owner, self._clock(), limit, last)
 
     async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
-        """The translated file.
+        """The translated file, with the edits of its translation.
 
         Args:
             id: The document.
@@ -317,12 +314,12 @@ class DocumentService:
             DocumentNotFound: The owner has no document with this id, or it has expired.
             DocumentNotDone: It is not done, and the result may not be partial.
         """
-        store, _ = self._opened_for(id)
+        store, _, editor = self._opened_for(id)
         document = await self.get(id, owner)
         source = await self._store_thread.run(store.source, id)
         format = format_of(document.filename, source)
         if document.status == "done":
-            content = await self._store_thread.run(store.result, id)
+            content = await editor.result(document, source)
         elif partial_result:
             translations = await self._store_thread.run(store.translations, id)
             content = await self._files.write(format, source, translations, document.target)
@@ -330,6 +327,46 @@ class DocumentService:
             raise DocumentNotDone(document.status)
         filename = translated_name(document.filename, document.target)
         return DocumentResult(filename, format.result_media_type, content)
+
+    async def sentences(
+        self, id: str, owner: str | None = None, *, after: int = -1, limit: int = 50, only_unconfirmed: bool = False
+    ) -> SentencePage:
+        """Sentences of a document that is done, beside their translations.
+
+        Args:
+            id: The document.
+            owner: The owner that it must have, or None for any.
+            after: As for :meth:`app.documents.editing.DocumentEditor.page`.
+            limit: At most so many.
+            only_unconfirmed: Whether to leave out confirmed ones.
+
+        Raises:
+            DocumentNotFound: The owner has no document with this id, or it has expired.
+            ServiceError: See :meth:`app.documents.editing.DocumentEditor.page`.
+        """
+        editor = self._opened_for(id).editor
+        document = await self.get(id, owner)
+        return await editor.page(document, after, limit, only_unconfirmed=only_unconfirmed)
+
+    async def change_sentences(
+        self, id: str, changes: Sequence[SentenceChange], owner: str | None = None
+    ) -> SentencePage:
+        """Change translations of a document that is done.
+
+        Args:
+            id: The document.
+            changes: The changes.
+            owner: The owner that it must have, or None for any.
+
+        Returns:
+            The changed sentences.
+
+        Raises:
+            DocumentNotFound: The owner has no document with this id, or it has expired.
+            ServiceError: See :meth:`app.documents.editing.DocumentEditor.change`.
+        """
+        editor = self._opened_for(id).editor
+        return await editor.change(await self.get(id, owner), changes)
 
     async def cancel(self, id: str, owner: str | None = None) -> Document:
         """Cancel an active document, or delete another one.
@@ -344,7 +381,7 @@ class DocumentService:
         Raises:
             DocumentNotFound: The owner has no document with this id, or it has expired.
         """
-        store, worker = self._opened_for(id)
+        store, worker, _ = self._opened_for(id)
         document = await self.get(id, owner)
         if not document.is_active:
             await self._store_thread.run(store.remove, id)
@@ -362,9 +399,9 @@ class DocumentService:
                 folder = self._settings.data_dir
                 path = None if folder is None else folder / "documents"
                 store = await self._store_thread.run(lambda: DocumentStore(path))
-                self._open = _Open(
-                    store, Worker(store, self._translation, self._store_thread, self._clock, self._memory_of)
-                )
+                worker = Worker(store, self._translation, self._store_thread, self._clock, self._memory_of)
+                editor = DocumentEditor(store, self._store_thread, self._files, self._clock)
+                self._open = _Open(store, worker, editor)
             return self._open
 
     def _opened_for(self, id: str) -> _Open:
@@ -412,36 +449,3 @@ class DocumentService:
         if isinstance(text, Exception):
             raise text
         return pair
-
-
-def _check_target(declared: str, target: str) -> None:
-    """Refuse a catalogue whose translations are in another language than requested.
-
-    Raises:
-        DocumentRefused: They are.
-    """
-    if declared and plain_code(declared) != plain_code(target):
-        raise DocumentRefused(
-            f"The translations that the file has are in {english_name(declared)} ({declared[:20]}), and the target is "
-            f"{target}; remove them, or send the file with their language as the target."
-        )
-
-
-def _of_documents(options: TranslationOptions) -> TranslationOptions:
-    """Options for documents: units have their own formats, and only the translated text is used."""
-    return replace(
-        options,
-        format="text",
-        ignore_tags=(),
-        num_hypotheses=1,
-        return_scores=False,
-        return_alignment=False,
-        return_confidence=False,
-    )
-
-
-def _shown_name(filename: str) -> str:
-    """A file's name as the client sent it, without folders and unprintable characters."""
-    name = _UNPRINTABLE.sub("", _FOLDERS.sub("", filename)).strip()
-    stem, dot, ending = name.rpartition(".")
-    return f"{stem[: _MAX_NAME - len(ending) - 1]}{dot}{ending}" if len(name) > _MAX_NAME else name

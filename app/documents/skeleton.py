@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from app.documents.formats.book import Book
+from app.documents.formats.book import Book, BookData
 from app.documents.formats.catalogues.catalogue import CatalogueFile
 from app.documents.formats.catalogues.string_catalog import StringCatalog
 from app.documents.formats.csv_cells import CsvCells
@@ -100,7 +100,7 @@ def differences(filename: str, source: bytes, result: bytes, target: str = "") -
     if isinstance(before, TextFile) and isinstance(after, TextFile):
         return list(_text_differences("", format.read, before, after, target))
     if isinstance(before, Book) and isinstance(after, Book):
-        return list(_book_differences(before, after))
+        return list(_book_differences(before, after, target or after.named_language))
     assert isinstance(before, OfficeFile) and isinstance(after, OfficeFile)
     return list(_archive_differences(before, after))
 
@@ -110,7 +110,7 @@ def _archive_differences(before: OfficeFile, after: OfficeFile) -> Iterator[Diff
     for name in before.archive.names:
         if name not in after.archive or before.archive[name] == after.archive[name]:
             continue
-        if name in before.part_names():
+        if name in (*before.part_names(), *before.style_names()):
             source, result = (parsed(file.archive[name], ElementBudget()).getroot() for file in (before, after))
             for where, expected, actual in part_differences(source, result):
                 yield Difference(f"{name}, {where}", expected, actual)
@@ -118,12 +118,12 @@ def _archive_differences(before: OfficeFile, after: OfficeFile) -> Iterator[Diff
             yield Difference(name, "the same bytes", "other bytes")
 
 
-def _book_differences(before: Book, after: Book) -> Iterator[Difference]:
+def _book_differences(before: Book, after: Book, target: str) -> Iterator[Difference]:
     yield from _name_differences(before.archive.names, after.archive.names)
     for name in before.archive.names:
         page = before.pages.get(name)
         if page is not None and name in after.pages:
-            yield from _text_differences(f"{name}, ", type(page), page, after.pages[name], "")
+            yield from _text_differences(f"{name}, ", type(page), page, after.pages[name], target)
         elif name in after.archive and before.archive[name] != after.archive[name]:
             yield Difference(name, "the same bytes", "other bytes")
 
@@ -139,14 +139,16 @@ def _text_differences(
     where: str, read: Callable[[bytes], DocumentFile], before: TextFile, after: TextFile, target: str
 ) -> Iterator[Difference]:
     """The differences of two text files; ``before`` is written, and must not be used afterwards."""
-    target = target or after.target_language or _language_of_catalog(before.text, after.text)
+    target = target or after.target_language or after.named_language or _language_of_catalog(before.text, after.text)
     untranslated = _untranslated(before, after)
     units = before.units
     is_cued = isinstance(before, SubRip)
     marks = [
         None if number in untranslated else _with_marks(unit, number, is_cued) for number, unit in enumerate(units)
     ]
-    written = read(before.write(marks, target))
+    data = before.write(marks, target)
+    # The data of a book name the target language also if there is nothing to translate in them.
+    written = read(before.written(target) if isinstance(before, BookData) else data)
     assert isinstance(written, TextFile)
     change = _normalisation(before)
     template = _Template(change(written.text), units, is_cued)

@@ -15,8 +15,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
+from types import MappingProxyType
 
 from app.documents.document import ACTIVE, DATABASE, MAX_ATTEMPTS, Document
+from app.documents.sentence_store import EDITING_COLUMNS, SENTENCES_SCHEMA, SentenceStore
 from app.engine.caller import Priority
 from app.storage import make_private, open_database
 from model.process.files import put_in_place
@@ -32,6 +34,7 @@ CREATE TABLE IF NOT EXISTS translations (
     PRIMARY KEY (document, unit)
 ) WITHOUT ROWID;
 """
+_ADDED_TO_TRANSLATIONS = {"positions": "BLOB NOT NULL DEFAULT x''"}  # app.documents.positions.packed
 _ADDED = {
     "owner": "TEXT NOT NULL DEFAULT ''",
     "priority": "INTEGER NOT NULL DEFAULT 0",
@@ -40,6 +43,7 @@ _ADDED = {
     "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
     "marked_by": "TEXT NOT NULL DEFAULT ''",  # the run of the service that reads or writes its file
     "num_attempts": "INTEGER NOT NULL DEFAULT 0",  # since it last advanced, without those that ended in order
+    **EDITING_COLUMNS,
 }
 """Columns that the documents of an earlier release lack."""
 
@@ -69,8 +73,13 @@ class DocumentStore:
         )
         self._folder = Path(self._temporary.name) if self._temporary else Path(folder or "")
         self._run = secrets.token_hex(8)
-        self._database = open_database(self._folder / DATABASE, _SCHEMA, _PRAGMAS, {"documents": _ADDED}, timeout_s=1.0)
+        added = {"documents": _ADDED, "translations": _ADDED_TO_TRANSLATIONS}
+        self._database = open_database(
+            self._folder / DATABASE, _SCHEMA + SENTENCES_SCHEMA, _PRAGMAS, added, timeout_s=1.0
+        )
         self._database.row_factory = sqlite3.Row
+        self.sentences = SentenceStore(self._database)
+        """The sentences of documents that are edited."""
         self._sweep()
 
     def close(self) -> None:
@@ -209,7 +218,12 @@ class DocumentStore:
         return {row["unit"]: row["text"] for row in rows}
 
     def add_translations(
-        self, id: str, translations: Mapping[int, str | None], num_sentences: int, num_left: int
+        self,
+        id: str,
+        translations: Mapping[int, str | None],
+        num_sentences: int,
+        num_left: int,
+        positions: Mapping[int, bytes] = MappingProxyType({}),
     ) -> None:
         """Store translations of units.
 
@@ -218,11 +232,12 @@ class DocumentStore:
             translations: By unit; None for a unit that could not be translated.
             num_sentences: The number of sentences in these units.
             num_left: The number of these sentences that could not be translated.
+            positions: The positions of the sentences of units (:func:`app.documents.positions.packed`).
         """
         with self._database:
             self._database.executemany(
-                "INSERT OR REPLACE INTO translations VALUES (?, ?, ?)",
-                [(id, unit, text) for unit, text in translations.items()],
+                "INSERT OR REPLACE INTO translations (document, unit, text, positions) VALUES (?, ?, ?, ?)",
+                [(id, unit, text, positions.get(unit, b"")) for unit, text in translations.items()],
             )
             # Once units are translated alone, they stay so: the next one may be as bad.
             self._database.execute(
@@ -232,15 +247,32 @@ class DocumentStore:
             )
 
     def finish(self, id: str, result: bytes, expires_at: float) -> None:
-        """Store the result of a document, unless it has been cancelled."""
+        """Store the result of a document, unless it has been cancelled; its translations stay, to be edited."""
         self._write(self._folder / f"{id}.result", result)
         self.end(id, "done", expires_at)
-        with self._database:
-            self._database.execute(
-                "DELETE FROM translations WHERE document = ? AND EXISTS "
-                "(SELECT * FROM documents WHERE id = document AND status = 'done')",
-                (id,),
-            )
+        self.sentences.allow_edits(id)
+
+    def rewrite(self, id: str, result: bytes, num_changes: int) -> None:
+        """Store the result of a document with edited sentences.
+
+        Args:
+            id: The document.
+            result: The file.
+            num_changes: The number of changes that it has.
+        """
+        if self.get(id) is not None:  # deleted meanwhile
+            self._write(self._folder / f"{id}.result", result)
+            self.sentences.note_written(id, num_changes)
+
+    def require_free(self, num_bytes: int) -> None:
+        """Refuse to store more if the disk may become full.
+
+        Raises:
+            OSError: There is not enough room.
+        """
+        free = shutil.disk_usage(self._folder).free
+        if num_bytes > free:
+            raise OSError(errno.ENOSPC, f"{num_bytes} bytes are needed, {free} are free")
 
     def end(self, id: str, status: str, expires_at: float, problem: Mapping[str, object] | None = None) -> None:
         """Store the final status of a document, unless it has one."""

@@ -247,7 +247,12 @@ class Worker:
             self._store_thread.run_soon(self._store.unmark, document.id)
 
     async def _note(
-        self, document: Document, translations: Mapping[int, str | None], num_sentences: int, num_left: int
+        self,
+        document: Document,
+        translations: Mapping[int, str | None],
+        num_sentences: int,
+        num_left: int,
+        positions: Mapping[int, bytes],
     ) -> None:
         """Store translations of units.
 
@@ -255,7 +260,8 @@ class Worker:
             _TurnOver: The turn of the document is over, and other owners wait.
         """
         id, running = document.id, self._running
-        await self._store_thread.run(self._store.add_translations, id, translations, num_sentences, num_left)
+        add = partial(self._store.add_translations, id, translations, num_sentences, num_left, positions)
+        await self._store_thread.run(add)
         if running is None:
             return
         running.num_done += num_sentences

@@ -176,7 +176,9 @@ class DetectedPairNotServed(
     """
 
     def __init__(self, language: str, confidence: float, target: str | None, pairs: LanguagePairs) -> None:
-        if closest(language, pairs.languages) is None:
+        self.language = language
+        self.is_loaded = closest(language, pairs.languages) is not None
+        if not self.is_loaded:
             super().__init__(
                 f"The text is probably {english_name(language)} ({language!r}, confidence {confidence:.2f}), which no "
                 f"loaded model translates. If it is not, name its source. Loaded pairs: {pairs.describe()}."
@@ -187,4 +189,3 @@ class DetectedPairNotServed(
                 f"The text seems to be {language!r} (confidence {confidence:.2f}) and {request}: no single loaded pair "
                 f"matches. Name source and target; loaded pairs: {pairs.describe()}."
             )
-        self.language = language

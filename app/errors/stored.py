@@ -118,8 +118,20 @@ class DocumentsNotListed(ServiceError, code="documents_not_listed", status=403, 
 class DocumentNotDone(ServiceError, code="document_not_done", status=409, title="The document is not translated yet"):
     """The result of a document is requested, but its ``status`` is not ``done``."""
 
-    def __init__(self, status: str) -> None:
-        super().__init__(f"The document's status is {status!r}; partial=true returns what is translated so far.")
+    def __init__(self, status: str, advice: str = "partial=true returns what is translated so far") -> None:
+        super().__init__(f"The document's status is {status!r}; {advice}.")
+
+
+class DocumentNotEditable(
+    ServiceError, code="document_not_editable", status=409, title="The translation of the document cannot be edited"
+):
+    """A document was translated by a release that stored only its file."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The document was translated by an earlier release, which kept only the translated file; send the "
+            "document again to edit its translation."
+        )
 
 
 class StorageFull(ServiceError, code="storage_full", status=507, title="There is no room left on the disk"):

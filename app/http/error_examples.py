@@ -21,6 +21,7 @@ ERRORS: tuple[Exception, ...] = (
     errors.DocumentNotFound(DOCUMENT_ID),
     errors.DocumentsNotListed(),
     errors.DocumentNotDone("running"),
+    errors.DocumentNotEditable(),
     errors.MalformedBody("The body is not valid JSON: expected value at line 1 column 10."),
     errors.NotAcceptable("text/html", ["application/json"]),
     errors.BodyTooLarge(2_000_000),

@@ -11,6 +11,7 @@ from verso_client.answers import (
     FailedTranslation,
     FieldProblem,
     Integrity,
+    NumberUse,
     Problem,
     SearchStep,
     Sentence,
@@ -30,6 +31,7 @@ from verso_client.answers import (
 from verso_client.async_client import AsyncClient
 from verso_client.attention import Attention, AttentionSteps, Matrices
 from verso_client.client import Client
+from verso_client.edits import ChangedSentences, DocumentSentence, SentenceEdit, SentencePage
 from verso_client.errors import (
     ConnectionFailed,
     DocumentFailed,
@@ -63,6 +65,7 @@ __all__ = [
     "AttentionSteps",
     "Candidate",
     "Capabilities",
+    "ChangedSentences",
     "Client",
     "Confidence",
     "ConnectionFailed",
@@ -70,6 +73,7 @@ __all__ = [
     "Detected",
     "Document",
     "DocumentFailed",
+    "DocumentSentence",
     "Done",
     "FailedTranslation",
     "FieldProblem",
@@ -79,12 +83,15 @@ __all__ = [
     "Limits",
     "Matrices",
     "Model",
+    "NumberUse",
     "Problem",
     "ProblemError",
     "RetryPolicy",
     "SearchStep",
     "Sentence",
     "SentenceCounts",
+    "SentenceEdit",
+    "SentencePage",
     "Span",
     "SpanUse",
     "SteeringOptions",

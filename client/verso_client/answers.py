@@ -135,16 +135,33 @@ class SpanUse:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberUse:
+    """A number, date or time that the model did not write, or wrote in another form.
+
+    Args:
+        source: In the source text.
+        target: In the translation.
+        status: ``respelled`` if it replaces what the model wrote, ``protected`` if the model only placed it.
+    """
+
+    source: Span
+    target: Span
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
 class Integrity:
-    """The protected spans of a text in its translation.
+    """The protected spans of a text in its translation, and its numbers that the model did not write.
 
     Args:
         status: ``intact``, or ``restored`` if any span was restored.
         spans: The spans, in the order of the source.
+        numbers: Numbers, dates and times that the model did not write, or wrote in another form.
     """
 
     status: str
     spans: tuple[SpanUse, ...]
+    numbers: tuple[NumberUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from verso_client.answers import Detected, Document, StreamEvent
 from verso_client.attention import Attention
 from verso_client.calls import Call, File, T
 from verso_client.documents import Polling, Progress, reporting
+from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
 from verso_client.models import Model
 from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
@@ -133,6 +134,21 @@ class AsyncClient:
     async def document_result(self, document_id: str, *, partial: bool = False) -> bytes:
         """As :meth:`Client.document_result <verso_client.client.Client.document_result>`."""
         return await self._call(calls.document_result(document_id, partial))
+
+    async def document_sentences(
+        self,
+        document_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        only_unconfirmed: bool = False,
+    ) -> SentencePage:
+        """As :meth:`Client.document_sentences <verso_client.client.Client.document_sentences>`."""
+        return await self._call(calls.document_sentences(document_id, after, limit, only_unconfirmed))
+
+    async def edit_document(self, document_id: str, edits: Sequence[SentenceEdit]) -> ChangedSentences:
+        """As :meth:`Client.edit_document <verso_client.client.Client.edit_document>`."""
+        return await self._call(calls.edit_document(document_id, edits))
 
     async def cancel_document(self, document_id: str) -> Document:
         """As :meth:`Client.cancel_document <verso_client.client.Client.cancel_document>`."""

@@ -20,6 +20,7 @@ import httpx
 from verso_client.answers import Detected, Document
 from verso_client.attention import Attention
 from verso_client.decoding import Unexpected, decode
+from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage, body_of_edits
 from verso_client.errors import REQUEST_ID, InvalidAnswer, request_id_of
 from verso_client.models import Model
 from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions, body_of
@@ -183,6 +184,31 @@ def document_result(document_id: str, partial: bool) -> Call[bytes]:
         Repeatable.ALWAYS,
         accept="*/*",
         query={"partial": "true"} if partial else None,
+    )
+
+
+def document_sentences(
+    document_id: str, after: int | None, limit: int | None, only_unconfirmed: bool
+) -> Call[SentencePage]:
+    """``GET /documents/{id}/sentences``."""
+    query = {"after": after, "limit": limit, "unconfirmed": "true" if only_unconfirmed else None}
+    return Call(
+        "GET",
+        f"{_path_of(document_id)}/sentences",
+        lambda response: _json(SentencePage, response),
+        Repeatable.ALWAYS,
+        query={name: str(value) for name, value in query.items() if value is not None},
+    )
+
+
+def edit_document(document_id: str, edits: Sequence[SentenceEdit]) -> Call[ChangedSentences]:
+    """``PATCH /documents/{id}/sentences``; repeated, it changes nothing more."""
+    return Call(
+        "PATCH",
+        f"{_path_of(document_id)}/sentences",
+        lambda response: _json(ChangedSentences, response),
+        Repeatable.ALWAYS,
+        body=body_of_edits(edits),
     )
 
 

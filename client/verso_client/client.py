@@ -15,6 +15,7 @@ from verso_client.answers import Detected, Document, StreamEvent
 from verso_client.attention import Attention
 from verso_client.calls import Call, File, T
 from verso_client.documents import Polling, Progress, reporting
+from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
 from verso_client.models import Model
 from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
@@ -200,6 +201,36 @@ class Client:
             partial: Whether to accept a document of which only a part is translated.
         """
         return self._call(calls.document_result(document_id, partial))
+
+    def document_sentences(
+        self,
+        document_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        only_unconfirmed: bool = False,
+    ) -> SentencePage:
+        """Sentences of a translated document, to edit their translations.
+
+        Args:
+            document_id: Its id.
+            after: The ``next`` of the page before; None for the first page.
+            limit: The most sentences of the page.
+            only_unconfirmed: Whether to leave out confirmed sentences.
+        """
+        return self._call(calls.document_sentences(document_id, after, limit, only_unconfirmed))
+
+    def edit_document(self, document_id: str, edits: Sequence[SentenceEdit]) -> ChangedSentences:
+        """Change translations of a document; ``document_result`` then returns the file with them.
+
+        Args:
+            document_id: Its id.
+            edits: The changes; all of them are made, or none.
+
+        Raises:
+            ProblemError: A translation cannot be written to the file; ``problem.errors`` says which and why.
+        """
+        return self._call(calls.edit_document(document_id, edits))
 
     def cancel_document(self, document_id: str) -> Document:
         """Cancel the translation of a document, or delete a document that has ended.

@@ -44,11 +44,11 @@ def script(transformer: Transformer, precision: Precision) -> Transformer:
     Raises:
         DeviceError: int8 on a processor without int8 kernels.
     """
-    return script_in_place(copy.deepcopy(transformer), precision)
+    return compile_model(convert_in_place(copy.deepcopy(transformer), precision))
 
 
-def script_in_place(transformer: Transformer, precision: Precision) -> Transformer:
-    """As :func:`script`, but converts the model itself, which cannot be used afterwards: there is no second copy.
+def convert_in_place(transformer: Transformer, precision: Precision) -> Transformer:
+    """Convert a model to a precision, on the CPU; there is no second copy. :func:`compile_model` makes it TorchScript.
 
     Raises:
         DeviceError: int8 on a processor without int8 kernels.
@@ -56,8 +56,7 @@ def script_in_place(transformer: Transformer, precision: Precision) -> Transform
     served = transformer.cpu()
     replace_layers(served, lambda name, layer: quantise(layer) if precision == "int8" else layer)
     served.eval().requires_grad_(False)
-    served.to(DTYPES[precision])
-    return compile_model(served)
+    return served.to(DTYPES[precision])
 
 
 def compile_model(served: Transformer) -> Transformer:

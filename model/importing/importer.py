@@ -14,7 +14,7 @@ from model.artifacts.archive import write_bundle
 from model.artifacts.compare import LOGIT_BOUNDS
 from model.artifacts.data_form import SUFFIX, assemble
 from model.artifacts.manifest import Manifest, Precision
-from model.artifacts.script import compile_model, script_in_place
+from model.artifacts.script import compile_model, convert_in_place
 from model.errors import ArtifactError
 from model.importing.families import check_family, describe
 from model.importing.family import Family, Overrides
@@ -63,11 +63,12 @@ def import_checkpoint(
         DeviceError: The precision is int8 and the processor has no int8 kernels.
     """
     _check_out(out)
+    is_data = out.suffix == SUFFIX  # which needs no TorchScript, which takes a second
     model = find_model(path)
     if model is None or (path.is_dir() and (path / "config.json").is_file()):
-        imported = _import_hugging_face(CheckpointFolder(path), precision, overrides, report, progress)
+        imported = _import_hugging_face(CheckpointFolder(path), precision, overrides, report, progress, is_data=is_data)
     else:
-        imported = _import_marian(model, precision, overrides, report, is_data=out.suffix == SUFFIX)
+        imported = _import_marian(model, precision, overrides, report, is_data=is_data)
     family, max_positions = imported.family, imported.config.max_positions
     licence = licence or CheckpointFolder(path.parent if path.is_file() else path).licence()
     manifest = Manifest(
@@ -106,10 +107,10 @@ def _encodable(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Imported:
-    """A checkpoint as a scripted model.
+    """A checkpoint as a model that can be written.
 
     Args:
-        module: The model in the requested precision.
+        module: The model in the requested precision; scripted, unless it is written in data form.
         config: Its architecture.
         family: Its description.
         max_source_tokens: Tokens of the longest sentence that it reads.
@@ -131,6 +132,8 @@ def _import_hugging_face(
     overrides: Overrides,
     report: Callable[[str], None],
     progress: Progress,
+    *,
+    is_data: bool,
 ) -> _Imported:
     """Import a folder in Hugging Face's layout."""
     check_family(folder)
@@ -139,7 +142,7 @@ def _import_hugging_face(
     family = describe(folder, layout, tensors.shapes, overrides)
     _report_notes(family, report)
     transformer, config = _build(family, tensors, layout, report, progress)
-    module, precision_report = _script(transformer, config, precision)
+    module, precision_report = _convert(transformer, config, precision, is_data=is_data)
     report(f"{precision} against float32, on random tokens: {precision_report}")
     origin = f"{folder.json('config.json')['model_type']} checkpoint"
     return _Imported(module, config, family, config.max_positions, origin, precision_report)
@@ -148,7 +151,7 @@ def _import_hugging_face(
 def _import_marian(
     model: Path, precision: Precision, overrides: Overrides, report: Callable[[str], None], *, is_data: bool
 ) -> _Imported:
-    """Import a model of Marian; a bundle in data form needs no TorchScript, which takes a second."""
+    """Import a model of Marian."""
     checkpoint = read_checkpoint(model, overrides)
     family, config, weights = checkpoint.family, checkpoint.description.config, checkpoint.weights
     _report_notes(family, report)
@@ -208,10 +211,10 @@ def _probe(config: ModelConfig) -> tuple[Tensor, Tensor]:
     return source, target
 
 
-def _script(
-    transformer: Transformer, config: ModelConfig, precision: Precision
+def _convert(
+    transformer: Transformer, config: ModelConfig, precision: Precision, *, is_data: bool
 ) -> tuple[Transformer, dict[str, float]]:
-    """Script the model in a precision, and measure how far its logits differ from those of float32.
+    """The model in a precision, and how far its logits differ from those of float32.
 
     Raises:
         ArtifactError: The logits are not finite, or those of the scripted float32 model differ.
@@ -219,14 +222,15 @@ def _script(
     source, target = _probe(config)
     with torch.inference_mode():
         expected = transformer(source, target)
-        module = script_in_place(transformer, precision)
+        module = convert_in_place(transformer, precision)
+        module = module if is_data else compile_model(module)
     return _compare(module, source, target, expected, precision)
 
 
 def _compare(
     module: Transformer, source: Tensor, target: Tensor, expected: Tensor, precision: Precision
 ) -> tuple[Transformer, dict[str, float]]:
-    """Measure how far the logits of a scripted model are from expected ones; returns the model and the differences.
+    """Measure how far the logits of a converted model are from expected ones; returns the model and the differences.
 
     Raises:
         ArtifactError: The logits are not finite, or those of the scripted float32 model differ.

@@ -30,13 +30,6 @@ _NUMBER_WORD = re.compile(
 )
 """Words that a translation may write in digits, up to 12."""
 
-_HOUR = r"(?<![\d.:,])([01]?\d|2[0-4])(?:[.:]\d\d)?(?![\d.:,]\d)"
-_HOURS = re.compile(
-    rf"(?:{_HOUR}\s?(?:-|\u2013|bis|und|oder)\s?)?{_HOUR}\s?Uhr\b(?!\s(?:abends|nachmittags|nachts|mittags))"
-)
-_OF_AFTERNOON = re.compile(r"abend|nachmittag|nacht|mittag", re.IGNORECASE)
-_HALF_DAY = re.compile(rf"{_HOUR}(\s?([ap])\.?m\b\.?)", re.IGNORECASE)
-
 
 def find_numbers(text: str, kept: Sequence[Span] = ()) -> list[Span]:
     """The words of a text that have a digit, with the separators of a number: ``1,984``, ``10:30``, ``5kg``, ``B2B``.
@@ -104,26 +97,6 @@ def _uneven(source: str, numbers: Sequence[Span], answer: str, written: Sequence
             commas = [source[slice(*span)].replace(".", ",") in forms for span in (first, second)]
             uneven += (first, second) if commas[0] != commas[1] else ()
     return uneven
-
-
-def wrong_halves_of_day(source: str, answer: str) -> list[Span]:
-    """The ``p.m.`` that an English translation adds to German hours, which are those of a day of 24: 8 Uhr, 9-17 Uhr.
-
-    Args:
-        source: A German sentence.
-        answer: Its translation.
-    """
-    if "Uhr" not in source or _OF_AFTERNOON.search(source):
-        return []
-    hours: set[int] = set()
-    for match in _HOURS.finditer(source):
-        written = {int(hour) for hour in match.groups() if hour}
-        hours |= written if len(written) > 1 else written - {12}  # noon alone is in p.m.
-    return [
-        match.span(2)
-        for match in _HALF_DAY.finditer(answer)
-        if int(match[1]) in hours and (match[3] in "pP" or int(match[1]) >= 12)
-    ]
 
 
 def _unmatched(

@@ -62,12 +62,25 @@ class TargetSentence:
         tokens: The characters that each target token covers.
         spans: The position of each protected span, in the order of the source.
         restored: For each of them, whether the model did not write it, so that its position follows from alignment.
+        respelled: The numbers that replace what the model wrote: characters of the source, and of the translation.
     """
 
     text: str
     tokens: tuple[Span, ...]
     spans: tuple[Span, ...] = ()
     restored: tuple[bool, ...] = ()
+    respelled: tuple[tuple[Span, Span], ...] = ()
+
+    def with_respelled(self, source: Span, span: Span, new: str) -> TargetSentence:
+        """The translation with a number in another form.
+
+        Args:
+            source: The number in the source.
+            span: The characters of the translation that it replaces.
+            new: The new form.
+        """
+        changed = self.with_replaced(*span, new)
+        return replace(changed, respelled=(*changed.respelled, (source, (span[0], span[0] + len(new)))))
 
     def with_replaced(self, start: int, end: int, new: str) -> TargetSentence:
         """The translation with some of its characters replaced; tokens that cover any of them cover all new ones.
@@ -83,6 +96,7 @@ class TargetSentence:
             text=self.text[:start] + new + self.text[end:],
             tokens=tuple(_after_change(span, (start, end), by) for span in self.tokens),
             spans=tuple(_after_change(span, (start, end), by) for span in self.spans),
+            respelled=tuple((source, _after_change(span, (start, end), by)) for source, span in self.respelled),
         )
 
 

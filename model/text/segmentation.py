@@ -26,6 +26,17 @@ _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 # Skin tones, and the tags that spell flags such as Scotland's.
 _EMOJI_TAIL = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 _WIDE_SPACE_AFTER_INITIAL = re.compile(r"([A-Z]\s*)[^\S\x00-\x7f](?=\.)")
+_GERMAN_ORDINAL = re.compile(
+    r"\b(?:d(?:er|ie|as|e[mns])|[ai]m|zu[mr]|vom|beim|(?:[mds]?ein|ihr|unser|eu(?:e)?r|kein|jed|dies)(?:e[mnrs]?)?)"
+    r" \d{1,3}\. *$",
+    re.IGNORECASE,
+)
+"""The end of what the library takes for a sentence, before the noun of an ordinal: ``im 2. Stock``."""
+_NEW_SENTENCE = re.compile(
+    r"(?:Ich|Du|Er|Sie|Es|Wir|Ihr|Man|D(?:er|ie|as|ann|anach|ort|a|abei|aher|eshalb|ies\w*)|Ein\w*|Und|Aber|Oder|Doch"
+    r"|Im|In|Am|An|Auf|Bei|Mit|Nach|Vor|Von|Zu\w*|Wenn|Als|Ob|Wie|Was|Wer|Wo|Warum|Bis|Seit|So|Dort|Hier|Jetzt|Nun"
+    r"|Heute|Morgen|Gestern|Bitte|Alle|Auch|Nur|Noch|Schon|Kein\w*|Mein\w*|Sein\w*|Unser\w*)\b"
+)
 _FIRST_REACH = 64
 _MAX_READ = 8_000
 _MIN_FOLLOWING = 200
@@ -120,12 +131,26 @@ def _sentences(line: str, language: str, offset: int) -> Iterator[tuple[int, int
     if "".join(sentences) != line:
         # The library promises sentences that add up to the line; if they do not, the line is not split.
         sentences = [line]
+    if language == "de":
+        sentences = list(_with_ordinals(sentences))
     position = offset
     for sentence in sentences:
         start, end = stripped(sentence, 0, len(sentence))
         if start < end:
             yield position + start, position + end
         position += len(sentence)
+
+
+def _with_ordinals(sentences: Sequence[str]) -> Iterator[str]:
+    """The sentences of a German line; an ordinal and its noun stay together."""
+    pending: list[str] = []
+    for sentence in sentences:
+        if pending and (not _GERMAN_ORDINAL.search(pending[-1][-_FIRST_REACH:]) or _NEW_SENTENCE.match(sentence)):
+            yield "".join(pending)
+            pending = []
+        pending.append(sentence)
+    if pending:
+        yield "".join(pending)
 
 
 def _segmented(line: str, language: str) -> Iterator[str]:

@@ -6,11 +6,11 @@ vocabulary's reserved symbols (:func:`model.text.symbols.reserved_symbols`), to 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
+from model.text.address import is_formal, is_informal
 from model.text.symbols import (
     FORMAL,
     INFORMAL,
@@ -34,31 +34,15 @@ _MOST_TERMS = 3
 _OTHER_WORDS = 0.4
 """Share of the terms of a single word that are another word than the translation's."""
 
-_IHR_WITH_VERB = r"Ihr (?:seid|[a-zäöüß]+t)\b"
-"""The informal plural at the start of a sentence ("Ihr habt"); after the formal "Ihr" comes a noun or an adjective."""
-
-_INFORMAL = re.compile(
-    rf"\b([Dd]u|[Dd]ich|[Dd]ir|[Dd]ein(?:e[mnrs]?)?|[Ee]uch|[Ee]u(?:er|re[mnrs]?)|{_IHR_WITH_VERB})\b"
-)
-_FORMAL_WORD = rf"(?!{_IHR_WITH_VERB})(Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b"
-_FORMAL = re.compile(rf"(?<=[^.!?:„“\"»«›‹–—…-]\s){_FORMAL_WORD}")
-_FORMAL_ANYWHERE = re.compile(rf"\b{_FORMAL_WORD}")
-_YOU = re.compile(r"\b(you|your|yours|yourself|yourselves)\b", re.IGNORECASE)
-_THIRD_PERSON = re.compile(r"\b(she|her|hers|they|them|their|theirs|it|its)\b", re.IGNORECASE)
-
 
 def form_of_address(german: str, english: str) -> str | None:
     """How a German sentence addresses its reader: ``<formal>``, ``<informal>``, or None if that is not clear.
 
     Args:
         german: The sentence.
-        english: What it translates: tells "you" from "she" and "they" where ``Sie`` begins the sentence.
+        english: What it translates.
     """
-    informal = _INFORMAL.search(german) is not None
-    addressed = _YOU.search(english) is not None
-    formal = _FORMAL.search(german) is not None
-    if not formal and addressed and not _THIRD_PERSON.search(english):
-        formal = _FORMAL_ANYWHERE.search(german) is not None
+    formal, informal = is_formal(german, english), is_informal(german)
     if formal == informal:
         return None
     return FORMAL if formal else INFORMAL

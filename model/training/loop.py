@@ -173,10 +173,12 @@ class _Run:
         """Restore the state of a run."""
         load_weights(self.transformer, checkpoint.weights)
         progress = checkpoint.progress
-        # Checkpoints of earlier releases contain AdamW's state only.
-        self.updater.load_state(
-            progress["optimizers"] if "optimizers" in progress else {"adamw": progress["optimizer"]}
-        )
+        # Checkpoints of earlier releases contain AdamW's state only; those of scripts/shipped/train_gpu.py none.
+        optimizers = progress["optimizers"] if "optimizers" in progress else {"adamw": progress["optimizer"]}
+        if optimizers:
+            self.updater.load_state(optimizers)
+        else:
+            self.report("the checkpoint has no state of the optimiser, whose averages begin again")
         self.progress = Progress.from_dict(progress)
         if "piece" not in progress:
             self.report("an earlier release wrote the checkpoint: its epoch begins again")

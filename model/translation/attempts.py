@@ -101,7 +101,7 @@ def next_request(
         return None
     num_protected = len({len(attempt.sentence.protected) for attempt in attempts}) - 1
     if findings.numbers and num_protected < _MAX_PROTECTED:
-        protected = reader.with_protected(sentence, findings.numbers)
+        protected = reader.with_numbers(sentence, findings.numbers)
         if protected is not None:
             return _encoded(request, protected)
     width = max(_NUM_OTHERS, options.width)
@@ -115,6 +115,8 @@ def next_request(
         protected = reader.with_protected(sentence, signs)
         if protected is not None and (sentence.required_ids or protected.protected != sentence.protected):
             return _encoded(request, reader.with_placed_spans(protected))
+    if findings.is_broken and len(sentence.numbers) == len(sentence.protected) == len(sentence.required_ids) == 1:
+        return _encoded(request, reader.with_placed_spans(sentence))  # alignment places the number
     return None
 
 

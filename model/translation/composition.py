@@ -88,6 +88,7 @@ def compose(
         composition.words(),
         composition.uncovered(),
         tuple(composition.nearest(links)) if text.has_marks else (),
+        composition.sentences(),
     )
 
 
@@ -190,6 +191,16 @@ class _Composition:
             if targets:
                 linked.add(source)
                 yield source, targets[0]
+
+    def sentences(self) -> tuple[Span, ...]:
+        """The translations of the sentences of the text; one that the first leg left in its language is unchanged."""
+        starts = [start for start, _ in self._sentences]
+        spans: list[Span] = []
+        for span in self._first.sentences:
+            first, end = bisect_left(starts, span[0]), bisect_left(starts, span[1])
+            targets = self._second.sentences[first:end]
+            spans.append((targets[0][0], targets[-1][1]) if targets else self._unchanged(span))
+        return tuple(spans)
 
     def _before(self, span: Span) -> AlignmentLink | None:
         """The link of the first leg whose token shares the most characters with one of the second leg."""

@@ -15,6 +15,7 @@ from model.translation.alignment import AlignmentLink, word_links
 from model.translation.confidence import WordConfidence
 from model.translation.joining import SourceText, WrittenText
 from model.translation.options import TranslationOptions
+from model.translation.quantities import NumberUse
 from model.translation.results import SpanUse
 from model.translation.terms import TermUse
 
@@ -95,11 +96,11 @@ class DocumentWriter:
             if mark.text != text.text
         )
         written = [
-            text if mark.text == text.text else _untranslated(text, mark.text)
-            for text, mark in zip(written, placed, strict=True)
+            text if mark.text == text.text else _untranslated(source, text, mark.text)
+            for source, text, mark in zip(texts, written, placed, strict=True)
         ]
         if not detailed:
-            return WrittenText(document, num_kept=num_kept)
+            return WrittenText(document, sentences=_sentences(texts, written, target_offsets), num_kept=num_kept)
         each = list(zip(written, self.source_offsets, target_offsets, strict=True))
         links = (
             AlignmentLink(source.span(link.source), target.span(link.target), link.weight)
@@ -110,6 +111,11 @@ class DocumentWriter:
             SpanUse(source.span(use.source), target.span(use.target), use.restored)
             for text, source, target in each
             for use in text.spans
+        )
+        numbers = (
+            NumberUse(source.span(use.source), target.span(use.target), use.status)
+            for text, source, target in each
+            for use in text.numbers
         )
         terms = (
             TermUse(source.span(use.source), None if use.target is None else target.span(use.target), use.status)
@@ -128,7 +134,9 @@ class DocumentWriter:
             tuple(sorted(terms, key=lambda use: use.source)),
             tuple(sorted(confidences, key=lambda word: word.target)),
             tuple(sorted(source.span(span) for text, source, _ in each for span in text.uncovered)),
+            sentences=_sentences(texts, written, target_offsets),
             num_kept=num_kept,
+            numbers=tuple(sorted(numbers, key=lambda use: use.source)),
         )
 
 
@@ -148,12 +156,25 @@ def _place(marked: MarkedText, text: SourceText, written: WrittenText) -> Placed
     return place_marks(marked, written.text, [*links, *_span_links(marked, written.spans)], written.nearest, targets)
 
 
-def _untranslated(written: WrittenText, source: str) -> WrittenText:
+def _sentences(
+    texts: Sequence[SourceText], written: Sequence[WrittenText], offsets: Sequence[OffsetMap]
+) -> tuple[Span, ...]:
+    """The sentences of a translated document, in its characters; none if one of them is empty or its text has none."""
+    spans: list[Span] = []
+    for source, text, target in zip(texts, written, offsets, strict=True):
+        if len(source.sentences) != len(text.sentences) or any(start == end for start, end in text.sentences):
+            return ()
+        spans += [target.span(span) for span in text.sentences]
+    return tuple(spans)
+
+
+def _untranslated(text: SourceText, written: WrittenText, source: str) -> WrittenText:
     """The details of a text that stays in its language."""
     return WrittenText(
         source,
         spans=tuple(SpanUse(use.source, use.source, use.restored) for use in written.spans),
         terms=tuple(TermUse(use.source, None, "missing") for use in written.terms),
+        sentences=tuple((sentence.start, sentence.end) for sentence in text.sentences),
     )
 
 

@@ -14,6 +14,7 @@ from model.text.segmentation import join_text
 from model.text.symbols import Span, overlaps, shifted
 from model.translation.alignment import AlignmentLink, nearest_links, sentence_links
 from model.translation.confidence import Evidence, WordConfidence, word_confidences, word_gains
+from model.translation.quantities import NumberUse, number_uses
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import AnswerKey, SpanUse
 from model.translation.terms import TermUse
@@ -61,10 +62,12 @@ class WrittenText:
         links: Its alignment, if it is requested or places marks.
         spans: The protected spans of the text, in its order.
         terms: The glossary terms in the text.
+        numbers: The numbers that the model did not write, or wrote in another form.
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
         nearest: For tokens of the text without a link, the most probable tokens of the translation, if it has marks.
-        sentences: The translations of its sentences, if it was written with details.
+        sentences: The translations of its sentences, if it was written with details or they were requested; none if the
+            position of one is unknown.
         num_kept: Number of sentences that stay as they are because their markup cannot be placed.
     """
 
@@ -77,6 +80,7 @@ class WrittenText:
     nearest: tuple[tuple[Span, Span], ...] = ()
     sentences: tuple[Span, ...] = ()
     num_kept: int = 0
+    numbers: tuple[NumberUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,10 @@ class _WrittenSentence:
         """Its terms, in characters of the texts."""
         return (use.moved(self.sentence.start, self.target_start) for use in self.uses)
 
+    def number_uses(self) -> Iterator[NumberUse]:
+        """Its numbers that the model did not write, or wrote in another form, in characters of the texts."""
+        return number_uses(self.sentence, self.target, self.target_start)
+
     def span_uses(self) -> Iterator[SpanUse]:
         """Its protected spans, in characters of the texts."""
         target = self.target
@@ -171,6 +179,7 @@ class TextWriter:
         detailed: bool = False,
         aligned: bool = False,
         coverage_bound: float = 0.0,
+        divided: bool = False,
     ) -> WrittenText:
         """Join the answers of one rank to all sentences of the plan.
 
@@ -182,10 +191,12 @@ class TextWriter:
             detailed: Whether more than the text is requested. Texts with attention are written with details, too.
             aligned: Whether the alignment is requested; a text with marks has it in any case.
             coverage_bound: A source word is uncovered if its gain is smaller, in nats.
+            divided: Whether the positions of the sentences are requested.
         """
         chosen = [answers[index].token_ids for index in self._indices]
         if not detailed and not any((index, rank) in attention for index in self._indices):
-            return WrittenText(self._join(list(map(self._writer.write, self._sentences, chosen))))
+            translations = list(map(self._writer.write, self._sentences, chosen))
+            return WrittenText(self._join(translations), sentences=self._spans(translations) if divided else ())
         written = self._written_sentences(chosen, [attention.get((index, rank)) for index in self._indices])
         words: list[WordConfidence] = []
         uncovered: list[Span] = []
@@ -205,6 +216,18 @@ class TextWriter:
             tuple(uncovered),
             tuple(link for sentence in written for link in sentence.nearest_links()) if self._text.has_marks else (),
             tuple(sentence.span for sentence in written),
+            numbers=tuple(use for sentence in written for use in sentence.number_uses()),
+        )
+
+    def has_numbers(self, answers: Sequence[Hypothesis]) -> bool:
+        """Whether any of the answers has numbers in another form than the model wrote.
+
+        Args:
+            answers: The answers to all sentences of the plan.
+        """
+        return any(
+            sentence.numbers or tuple(answers[index].token_ids) in sentence.respelled
+            for index, sentence in zip(self._indices, self._sentences, strict=True)
         )
 
     def source_gains(self, evidence: Sequence[Evidence]) -> list[tuple[Span, float]]:
@@ -224,6 +247,17 @@ class TextWriter:
 
     def _join(self, translations: Sequence[str]) -> str:
         return join_text(self._text.text, self._sentences, translations)
+
+    def _spans(self, translations: Sequence[str]) -> tuple[Span, ...]:
+        """The characters of the translated text that are the translation of each sentence."""
+        spans: list[Span] = []
+        position = source_end = 0
+        for sentence, translation in zip(self._sentences, translations, strict=True):
+            position += sentence.start - source_end
+            spans.append((position, position + len(translation)))
+            position += len(translation)
+            source_end = sentence.end
+        return tuple(spans)
 
     def _written_sentences(
         self, answers: Sequence[Sequence[int]], rows: Sequence[Tensor | None]

@@ -48,6 +48,7 @@ class TranslationOptions(DecodingOptions):
         target_prefix: The given beginning of the translation of a single sentence, in plain text.
         return_alignment: Whether translations carry their alignment.
         return_confidence: Whether translations carry their confidence.
+        return_sentences: Whether translations carry the positions of their sentences.
 
     Raises:
         InvalidOptions: A value is out of bounds or two contradict each other.
@@ -66,6 +67,7 @@ class TranslationOptions(DecodingOptions):
     target_prefix: str = ""
     return_alignment: bool = False
     return_confidence: bool = False
+    return_sentences: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -124,7 +124,8 @@ class TextPipeline:
         text = text.strip()
         if not text:
             raise EmptySource
-        spans = list(self.reader.protected_spans(text, options.protect, source))
+        spelling = "" if options.steering else target
+        spans = list(self.reader.protected_spans(text, options.protect, source, target=spelling))
         segments = split_text(mask_spans(text, spans), plain_code(source), lambda start, end: True)
         if len(segments) > 1:
             raise SeveralSentences(len(segments))
@@ -182,7 +183,8 @@ class TextPipeline:
             kept: Spans that come back unchanged, whatever the options protect.
             has_marks: Whether markup is placed in its translation, by alignment.
         """
-        roles = self.reader.protected_spans(text, options.protect, pair[0], kept)
+        spelling = "" if options.steering else pair[1]
+        roles = self.reader.protected_spans(text, options.protect, pair[0], kept, spelling)
         spans = list(roles)
         edits = self.reader.edits(text, spans, pair[0])
         fitting: dict[Span, SourceSentence] = {}
@@ -250,7 +252,8 @@ class TextPipeline:
             SeveralSentences: The text does not have exactly one sentence, and an option needs one.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
-        spans = list(self.reader.protected_spans(text, options.protect, pair[0], kept))
+        spelling = "" if options.steering else pair[1]
+        spans = list(self.reader.protected_spans(text, options.protect, pair[0], kept, spelling))
         edits = self.reader.edits(text, spans, pair[0])
 
         @lru_cache(maxsize=1)  # most sentences fit

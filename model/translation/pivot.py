@@ -159,6 +159,11 @@ class SecondLeg(Plan):
             num_unchanged=translation.num_unchanged + num_kept,
         )
 
+    @property
+    def source_spans(self) -> list[Span]:
+        """The sentences of the text or document, which may be divided for the second leg."""
+        return self._first.source_spans
+
     def _confidence(self, confidence: Confidence) -> Confidence:
         evidence = self._first_evidence or ()
         translates_back = all(item.gains is not None for item in evidence)

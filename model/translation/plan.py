@@ -287,10 +287,28 @@ class Plan:
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
             memory=self._memory_uses(),
+            sentences=self._sentence_pairs(written.sentences) if options.return_sentences else None,
             num_sentences=self.num_sentences,
             num_untranslated=sum(sentence.is_kept for sentence in self.sentences) + written.num_kept,
             num_unchanged=len(self._unchanged),
+            numbers=written.numbers,
         )
+
+    @property
+    def source_spans(self) -> list[Span]:
+        """The sentences of the text or document, in its characters."""
+        spans = [
+            (number, (sentence.start, sentence.end))
+            for number, source_text in enumerate(self.texts)
+            for sentence in source_text.sentences
+        ]
+        if self.container is None:
+            return [span for _, span in spans]
+        return [self.container.source_span(number, span) for number, span in spans]
+
+    def _sentence_pairs(self, written: Sequence[Span]) -> tuple[tuple[Span, Span], ...] | None:
+        sources = self.source_spans
+        return tuple(zip(sources, written, strict=True)) if len(sources) == len(written) else None
 
     def write_texts(
         self, attention: Mapping[AnswerKey, Tensor], evidence: Sequence[Evidence] | None
@@ -429,7 +447,10 @@ class Plan:
         """The text or document with the answers of one rank."""
         options = self.options
         is_requested = bool(options.glossary or options.return_alignment or evidence is not None)
-        detailed = [rank == 0 and (is_requested or bool(source_text.spans)) for source_text in self.texts]
+        detailed = [
+            rank == 0 and (is_requested or bool(source_text.spans) or writer.has_numbers(answers))
+            for source_text, writer in zip(self.texts, writers, strict=True)
+        ]
         written = [
             writer.write(
                 answers,
@@ -439,6 +460,7 @@ class Plan:
                 detailed=with_details,
                 aligned=rank == 0 and options.return_alignment,
                 coverage_bound=self._calibration.coverage_bound,
+                divided=rank == 0 and options.return_sentences,
             )
             for writer, with_details in zip(writers, detailed, strict=True)
         ]

@@ -7,7 +7,7 @@ protected spans become placeholders, glossary terms follow their words, and the 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
@@ -32,6 +32,10 @@ from model.text.layout import single_bars, unusual_spaces
 from model.text.placeholders import TargetPrefix, TargetSentence, blank_spans, cut_spans, mask_spans, without_spans
 from model.text.protection import Protect, merge_spans, spans_with_roles, unknown_spans
 from model.text.punctuation import QUOTES, find_signs, has_signs, quotes_to_read
+from model.text.quantities.agreement import has_names, right_form
+from model.text.quantities.names import SIGNS
+from model.text.quantities.reading import find_quantities
+from model.text.quantities.spelling import spelled
 from model.text.segmentation import Segment
 from model.text.spans import Role
 from model.text.symbols import (
@@ -89,6 +93,8 @@ class SourceSentence(Segment):
             and inserted into the translation by alignment.
         terms: Its glossary terms, without those that are not inflected.
         fixed_terms: Its terms that are not inflected; their spans are protected, and become the terms.
+        numbers: The numbers among its protected spans, and how the target language spells them: those that an earlier
+            translation lacked, and amounts with a sign that the model does not know.
         spaces: Unusual whitespace inside it, inserted into the translation by alignment.
         is_verified: Whether its translation is verified; not if nothing is protected.
         is_punctuated: Whether its translation gets its punctuation; not if the candidates of a search have to join to
@@ -103,6 +109,7 @@ class SourceSentence(Segment):
     Attributes:
         texts: Translations that were written without offsets, by their tokens: each is verified before it is used.
         targets: Those with offsets that were written without attention weights.
+        respelled: The tokens of those that spell a number in another form than the model did.
     """
 
     text: str
@@ -124,8 +131,10 @@ class SourceSentence(Segment):
     is_kept: bool = False
     fixed_terms: tuple[SourceTerm, ...] = ()
     given: str | None = None
+    numbers: Mapping[Span, str] = field(default_factory=dict)
     texts: dict[tuple[int, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
     targets: dict[tuple[int, ...], TargetSentence] = field(default_factory=dict, init=False, repr=False, compare=False)
+    respelled: set[tuple[int, ...]] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @property
     def prefix_ids(self) -> tuple[int, ...]:
@@ -173,6 +182,7 @@ class SentenceReader:
         self.capabilities = capabilities
         self._fold_capitals = fold_capitals
         self._num_markers: dict[tuple[str, str], int] = {}
+        self._unknown_signs = "".join(sign for sign in SIGNS if sign not in tokenizer.known_characters)
         self._with_symbols = tokenizer if isinstance(tokenizer, VersoTokenizer) else None
 
     def num_markers(self, source: str, target: str) -> int:
@@ -188,7 +198,7 @@ class SentenceReader:
         return self._num_markers[pair]
 
     def protected_spans(
-        self, text: str, protect: Protect, language: str = "", kept: Sequence[Span] = ()
+        self, text: str, protect: Protect, language: str = "", kept: Sequence[Span] = (), target: str = ""
     ) -> dict[Span, Role]:
         """The spans of a text that come back unchanged, in order, with their roles.
 
@@ -196,6 +206,7 @@ class SentenceReader:
             text: Any text.
             language: Its language, which may have characters that are read in another form (:meth:`edits`).
             kept: Spans that come back unchanged in any case; words beside them do not.
+            target: The target language, if it may spell amounts in its own way (:meth:`read`).
             protect: The spans that the caller protects. Unless it is ``none``, words that the model does not know are
                 protected, too. A model with placeholders writes no single bytes, so for it they always are.
 
@@ -223,6 +234,8 @@ class SentenceReader:
         blank = blank_spans(text, merge_spans(spans, bars))
         if accelerator:
             blank = blank_spans(blank, [accelerator])
+        if protect != "none" and (amounts := self._amounts(text, (language, target))):
+            blank = blank_spans(blank, [span for span in amounts if not overlaps(span, spans)])
         merged = merge_spans(spans, unknown_spans(blank, characters.__contains__))
         return {span: roles.get(span, "inside") for span in merged}
 
@@ -263,6 +276,10 @@ class SentenceReader:
         edits_within = within(edits, start, end) if edits else ()
         language = plain_code(pair[0])
         protected = _within(spans, start, end) if spans else ()
+        numbers: dict[Span, str] = {}
+        if options.protect != "none" and not options.steering and (amounts := self._amounts(part, pair)):
+            numbers = {span: form for span, form in amounts.items() if not overlaps(span, protected)}
+            protected = tuple(merge_spans(protected, list(numbers)))
         terms: tuple[SourceTerm, ...] = ()
         fixed_terms: tuple[SourceTerm, ...] = ()
         if given:
@@ -305,6 +322,7 @@ class SentenceReader:
             edits=edits_within,
             apostrophe=escape_of_apostrophes(text, edits) if edits else "",
             fixed_terms=fixed_terms,
+            numbers=numbers,
         )
 
     def with_protected(self, sentence: SourceSentence, spans: Sequence[Span]) -> SourceSentence | None:
@@ -320,6 +338,22 @@ class SentenceReader:
         protected = merge_spans(sentence.protected, spans[:room])
         return self._with_spans(sentence, protected, self._required_ids(len(protected)))
 
+    def with_numbers(self, sentence: SourceSentence, numbers: Sequence[Span]) -> SourceSentence | None:
+        """As :meth:`with_protected`; dates and numbers are spelled as the target language spells them.
+
+        Args:
+            sentence: The sentence.
+            numbers: The numbers that its translation lacks.
+        """
+        source, target = map(plain_code, sentence.pair)
+        forms = {span: sentence.text[slice(*span)] for span in numbers}
+        if has_names(source, target) and sentence.is_punctuated and not sentence.in_capitals:
+            found = {span: right_form(sentence.text, span, (source, target)) for span in numbers}
+            forms = {form[0].span if form else span: form[1] if form else forms[span] for span, form in found.items()}
+        forms = {span: form for span, form in forms.items() if not overlaps(span, sentence.protected)}
+        protected = self.with_protected(sentence, sorted(forms))
+        return protected and replace(protected, numbers={**sentence.numbers, **forms})
+
     def with_placed_spans(self, sentence: SourceSentence) -> SourceSentence:
         """A sentence that the model reads without its protected spans; alignment places them in its translation."""
         return self._with_spans(sentence, sentence.protected, ())
@@ -332,6 +366,7 @@ class SentenceReader:
             in_capitals=False,
             terms=(),
             fixed_terms=(),
+            numbers={},
             prefix=None,
             accelerator=None,
             edits=(),
@@ -403,6 +438,19 @@ class SentenceReader:
         # The form of address comes after the language marker.
         spans = [*spans[:1], *[(0, 0)] * (len(sentence.token_ids) - len(spans)), *spans[1:]]
         return model_input.original(spans, len(sentence.text))
+
+    def _amounts(self, text: str, pair: tuple[str, str]) -> dict[Span, str]:
+        """The amounts with a sign that the model does not know, and how the target language spells them."""
+        languages = plain_code(pair[0]), plain_code(pair[1])
+        if not (self.capabilities.placeholders and has_names(*languages)):
+            return {}
+        if not any(sign in text for sign in self._unknown_signs):
+            return {}
+        return {
+            quantity.span: spelled(quantity, text, languages[1])
+            for quantity in find_quantities(text, languages[0])
+            if quantity.sign and quantity.sign in self._unknown_signs
+        }
 
     def _fixed(self, terms: Sequence[SourceTerm], room: int) -> tuple[SourceTerm, ...]:
         """The terms that are not inflected, or have unknown characters, as far as there are placeholders."""

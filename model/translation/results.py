@@ -10,6 +10,7 @@ from model.text.symbols import Span
 from model.translation.alignment import AlignmentLink
 from model.translation.confidence import Confidence
 from model.translation.memory import MemoryUse
+from model.translation.quantities import NumberUse
 from model.translation.search_trace import WrittenSearch
 from model.translation.terms import TermUse
 
@@ -67,9 +68,12 @@ class Translation:
         glossary: The glossary terms in the text; None without a glossary.
         search: The candidates of the search for the translation of its only sentence; None unless requested.
         memory: The stored translations that were found for its sentences; None if no memory was searched.
-        num_sentences: Number of its sentences.
+        sentences: The characters of each sentence of the source and of its translation, in order; None unless
+            requested, or if the position of a translation is unknown.
+        num_sentences: Number of sentences that were decoded.
         num_untranslated: Number of sentences that stay as they are, as no translation of them was sound.
         num_unchanged: Number of sentences with words whose translation is the sentence as it was: these, and names.
+        numbers: The numbers that the model did not write, or wrote in another form; none in two legs.
     """
 
     text: str
@@ -86,9 +90,11 @@ class Translation:
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
     memory: tuple[MemoryUse, ...] | None = None
+    sentences: tuple[tuple[Span, Span], ...] | None = None
     num_sentences: int = 0
     num_untranslated: int = 0
     num_unchanged: int = 0
+    numbers: tuple[NumberUse, ...] = ()
 
 
 @dataclass(frozen=True)

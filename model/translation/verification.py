@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import is_empty, is_suspect, loops
 from model.languages import plain_code
+from model.text.address import is_formal, is_informal
 from model.text.layout import lost_hyphens
 from model.text.numbers import find_numbers, wrong_numbers
 from model.text.protection import merge_spans
 from model.text.punctuation import wrong_signs
 from model.text.symbols import Span, overlaps
+from model.translation.quantities import agreement_of
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.writing import SentenceWriter
 
@@ -39,6 +41,7 @@ class Findings:
         loops: Whether it is a repetition loop, or empty.
         is_unchanged: Whether it is the sentence as it was, although that has words. Names are, too.
         is_cut: Whether it was cut before all its placeholders.
+        has_other_form: Whether it has another form of address than the requested one.
     """
 
     numbers: tuple[Span, ...] = ()
@@ -48,13 +51,14 @@ class Findings:
     loops: bool = False
     is_unchanged: bool = False
     is_cut: bool = False
+    has_other_form: bool = False
 
     @property
     def severity(self) -> int:
         """0 if the translation is sound; it grows with the harm to the reader. An unchanged sentence may be a name."""
         if self.is_broken:
             return 5 if self.is_cut else 4 if self.loops else 3
-        return 2 if self.signs or self.has_stray else 1 if self.loose else 0
+        return 2 if self.signs or self.has_stray else 1 if self.loose or self.has_other_form else 0
 
     @property
     def is_broken(self) -> bool:
@@ -113,17 +117,30 @@ class Verifier:
         numbers: Sequence[Span] = ()
         read = merge_spans(kept, [term.span for term in sentence.terms]) if sentence.terms else kept
         if source_numbers := find_numbers(sentence.text, read):
+            agreement = agreement_of(sentence, text, spans)
+            if agreement.sources:
+                source_numbers = [span for span in source_numbers if not overlaps(span, agreement.sources)]
+            written = find_numbers(text, merge_spans(spans, agreement.targets) if agreement.targets else spans)
             language = plain_code(sentence.pair[0])
-            numbers = wrong_numbers(sentence.text, source_numbers, text, find_numbers(text, spans), language)
+            numbers = wrong_numbers(sentence.text, source_numbers, text, written, language)
+            numbers = merge_spans(numbers, agreement.lost) if agreement.lost else numbers
         signs, has_stray = wrong_signs(sentence.text, kept, text, spans) if sentence.is_punctuated else ((), False)
         hyphens = [hyphen for hyphen in lost_hyphens(sentence.text, text) if not overlaps(hyphen, kept)]
         around = _around_untranslated(sentence, text) if sentence.is_punctuated else []
         signs = sorted([*signs, *hyphens]) if hyphens else signs
         loose = sorted({*around, *misplaced})
         is_unchanged = text == sentence.text and _WORD.search(sentence.plain_text) is not None
-        if not (numbers or signs or loose or has_stray or is_unchanged):
+        other_form = _has_other_form(sentence, text)
+        if not (numbers or signs or loose or has_stray or is_unchanged or other_form):
             return SOUND
-        return Findings(tuple(numbers), tuple(signs), tuple(loose), has_stray, is_unchanged=is_unchanged)
+        return Findings(
+            tuple(numbers),
+            tuple(signs),
+            tuple(loose),
+            has_stray,
+            is_unchanged=is_unchanged,
+            has_other_form=other_form,
+        )
 
     def _is_loop(self, sentence: SourceSentence, token_ids: Sequence[int]) -> bool:
         if not is_suspect(token_ids):
@@ -145,6 +162,13 @@ def _misplaced(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> It
             is_torn = follows and _ARTICLE.search(text, max(0, first - 8), first) is not None
         if is_torn:
             yield start, end
+
+
+def _has_other_form(sentence: SourceSentence, text: str) -> bool:
+    """Whether a translation addresses its reader otherwise than the caller requests: Please wait, Bitte warten Sie."""
+    if sentence.formality is None or plain_code(sentence.pair[1]) != "de":
+        return False
+    return is_informal(text) if sentence.formality == "formal" else is_formal(text, sentence.text)
 
 
 def _around_untranslated(sentence: SourceSentence, text: str) -> list[Span]:

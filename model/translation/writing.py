@@ -16,7 +16,6 @@ from model.text.accelerators import place_of_accelerator
 from model.text.case_folding import capitals_of_source, in_capitals, index_to_capitalise, spans_in_capitals
 from model.text.glossary import spans_of_terms
 from model.text.layout import dashes_of_source, has_hyphens
-from model.text.numbers import wrong_halves_of_day
 from model.text.placeholders import (
     Place,
     ProtectedSpan,
@@ -28,16 +27,19 @@ from model.text.placeholders import (
     without_spans,
     written_places,
 )
+from model.text.protection import merge_spans
 from model.text.punctuation import STYLES, Change, certain_changes
 from model.text.symbols import Span, Symbol, TargetText, overlaps, placeholder
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.translation.alignment import counterpart, insertion_point
+from model.translation.quantities import NUM_RESPELLINGS, agreement_of, double_stops, with_right_forms
 from model.translation.reading import SourceSentence
 from model.translation.terms import TermUse, find_uses, put_terms
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+_HALF_OF_DAY = re.compile(r"\b[ap]\.m\.")
 _APOSTROPHE = re.compile("['\u2019]")
 _APOSTROPHE_IN_WORD = re.compile(r"(?<=\w)['\u2019](?=\w)")
 
@@ -90,6 +92,11 @@ class SentenceWriter:
         else:
             first = index_to_capitalise(answer) if sentence.begins_sentence else None
             answer = answer if first is None else _with_capital(answer, first)
+        for _ in range(NUM_RESPELLINGS):
+            if respellings := agreement_of(sentence, answer, ()).respellings:
+                sentence.respelled.add(key)
+            for item in reversed(respellings):
+                answer = answer[: item.start] + item.text + answer[item.end :]
         for changes in _PASSES:
             for start, end, new in changes(sentence, answer, ()):
                 answer = answer[:start] + new + answer[end:]
@@ -144,6 +151,7 @@ class SentenceWriter:
             if first is not None:
                 translation = replace(translation, text=_with_capital(translation.text, first))
         num_given = len(sentence.prefix.text) if sentence.prefix else 0
+        translation = with_right_forms(sentence, translation, num_given)
         for changes in _PASSES:
             for start, end, new in changes(sentence, translation.text, sorted(translation.spans)):
                 if start >= num_given:
@@ -151,6 +159,8 @@ class SentenceWriter:
         if sentence.apostrophe:
             translation = _with_escapes(translation, sentence, num_given)
         translation = _with_accelerator(translation, sentence)
+        if translation.respelled:
+            sentence.respelled.add(key)
         if rows is None:
             sentence.targets[key] = translation
         return translation
@@ -266,9 +276,10 @@ def _restored(parts: Sequence[Place | TargetText], sentence: SourceSentence, num
         protected = [
             replace(span, text=span.text.translate(style)) if len(span.text) == 1 else span for span in protected
         ]
-    for term in sentence.fixed_terms:
-        index = sentence.protected.index(term.span)
-        protected[index] = replace(protected[index], text=term.target)
+    forms = {**sentence.numbers, **{term.span: term.target for term in sentence.fixed_terms}}
+    if forms:
+        described = zip(sentence.protected, protected, strict=True)
+        protected = [replace(item, text=forms.get(span, item.text)) for span, item in described]
     spans = [*protected, *spaces]
     return restore_spans(parts, spans, num_protected, sentence.prefix)
 
@@ -286,18 +297,13 @@ def _with_accelerator(translation: TargetSentence, sentence: SourceSentence) -> 
     return translation if place is None else translation.with_replaced(place, place, sentence.text[start:end])
 
 
-def _without_halves_of_day(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
-    """The changes of an English translation that remove each ``p.m.`` of an hour of a day of 24."""
-    if not sentence.is_punctuated or sentence.pair != ("de", "en"):
-        return []
-    return [(start, end, "") for start, end in reversed(wrong_halves_of_day(sentence.text, text))]
-
-
 def _punctuated(sentence: SourceSentence, text: str, spans: Sequence[Span]) -> list[Change]:
     """The changes of a translation's punctuation that leave no doubt, from right to left."""
     if not sentence.is_punctuated:
         return []
     source, target = map(plain_code, sentence.pair)
+    if ".m." in text and target == "en":
+        spans = merge_spans(spans, [match.span() for match in _HALF_OF_DAY.finditer(text)])
     return certain_changes(sentence.text, sentence.kept, text, spans, (source, target))
 
 
@@ -316,7 +322,7 @@ def _with_capital_x(sentence: SourceSentence, text: str, spans: Sequence[Span]) 
     return [(*span, word) for span, word in reversed(words) if not overlaps(span, spans)]
 
 
-_PASSES = (_without_halves_of_day, _punctuated, _hyphenated, _with_capital_x)
+_PASSES = (_punctuated, _hyphenated, _with_capital_x, double_stops)
 
 
 def _with_escapes(translation: TargetSentence, sentence: SourceSentence, num_given: int) -> TargetSentence:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from model.commands.models import with_progress
 from model.training.corpus import Pair, read_parallel, unseen, write_parallel
+from scripts.shipped.absent import absent
 from scripts.shipped.command import LANGUAGES, start
 from scripts.shipped.held_out import MIN_WORDS_CLEARED
 
@@ -72,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         *(arguments.data / "eval" / name for name in names(arguments.data / "eval")),
     ]:
         held_out += read_parallel(base, LANGUAGES)
-    bases = [arguments.data / "train" / name for name in OTHERS]
+    without = absent(arguments.data)
+    bases = [arguments.data / "train" / name for name in OTHERS if name not in without]
     bases += [own / part / name for part in ("written", "translated") for name in names(own / part)]
     for base in with_progress(bases, "adding", len(bases), "sets"):
         pairs = read_parallel(base, LANGUAGES)

@@ -3,7 +3,7 @@
 The folder gets dev/KIND.xx, the development sets, and mix/NAME.xx, each corpus without any pair that shares a side with
 a development set, up to case and punctuation. Sides of up to three words are not compared: "Good morning!" in a
 development set must not remove every greeting from the training text. The same corpora give the same sets, whatever
-their order of lines.
+their order of lines. Corpora that absent.txt of the folder names are left out (scripts.shipped.absent).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from model.commands.models import with_progress
 from model.errors import DataError
 from model.process.files import file_digest
 from model.training.corpus import Pair, bare_words, detokenise, read_parallel, unseen, write_parallel
+from scripts.shipped.absent import LIST, absent
 from scripts.shipped.command import LANGUAGES, start
 
 KINDS: Mapping[str, Mapping[str, int]] = {
@@ -40,6 +41,8 @@ KINDS: Mapping[str, Mapping[str, int]] = {
 
 WITH_OWN_SETS = ("tatoeba", "bcontrast")
 """Corpora whose development sets are in ``eval/``."""
+
+_CORPORA = (*(name for parts in KINDS.values() for name in parts), *WITH_OWN_SETS)
 
 TOKENISED = ("mlqe_pe",)
 """Corpora with spaces around punctuation, in which some sentences lack their first word."""
@@ -121,8 +124,13 @@ def hold_out(
     }
 
 
-def check(folder: Path, checksums: Path) -> None:
-    """Compare the development sets with a list that ``sha256sum`` wrote.
+def check(folder: Path, checksums: Path, kinds: Collection[str] = KINDS) -> None:
+    """Compare development sets with a list that ``sha256sum`` wrote.
+
+    Args:
+        folder: The folder of the sets.
+        checksums: The list.
+        kinds: The sets to compare.
 
     Raises:
         DataError: The list cannot be read, or a file differs or is missing.
@@ -132,7 +140,8 @@ def check(folder: Path, checksums: Path) -> None:
     except (OSError, ValueError) as error:
         raise DataError(f"The checksums {checksums} cannot be read: {error}.") from error
     # The folder may hold other development sets, which later steps of a recipe add.
-    written = expected.keys() | {f"{kind}.{language}" for kind in KINDS for language in LANGUAGES}
+    names = expected.keys() | {f"{kind}.{language}" for kind in KINDS for language in LANGUAGES}
+    written = {name for name in names if name.rpartition(".")[0] in kinds}
     digests = {name: file_digest(folder / name) for name in written if (folder / name).is_file()}
     wrong = sorted(name for name in written if expected.get(name) != digests.get(name))
     if wrong:
@@ -151,12 +160,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Hold out, write and check."""
-    names = [*(name for parts in KINDS.values() for name in parts), *WITH_OWN_SETS]
+    without = absent(arguments.data)
+    names = [name for name in _CORPORA if name not in without]
+    kinds = {kind: {name: parts[name] for name in parts if name in names} for kind, parts in KINDS.items()}
+    kinds = {kind: parts for kind, parts in kinds.items() if parts}
     corpora = {
         name: read_corpus(arguments.data / "train" / name, tokenised=name in TOKENISED)
         for name in with_progress(names, "reading", len(names), "corpora")
     }
-    dev, mix = hold_out(corpora, KINDS)
+    dev, mix = hold_out(corpora, kinds)
     for part, texts in (("dev", dev), ("mix", mix)):
         for name, pairs in texts.items():
             write_parallel(arguments.out / part / name, LANGUAGES, pairs)
@@ -164,8 +176,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"dev/{kind:<22}{len(pairs):>9,} pairs")
     for name, pairs in mix.items():
         print(f"mix/{name:<22}{len(pairs):>9,} pairs, {len(corpora[name]) - len(pairs):,} left out")
+    complete = [kind for kind, parts in kinds.items() if parts.keys() == KINDS[kind].keys()]
+    if incomplete := sorted(KINDS.keys() - complete):
+        print(f"not as published, because {LIST} names corpora of them: {', '.join(incomplete)}")
     if arguments.checksums:
-        check(arguments.out / "dev", arguments.checksums)
+        check(arguments.out / "dev", arguments.checksums, complete)
     return 0
 
 

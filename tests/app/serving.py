@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from torch import Tensor
 
 from app.documents.document import Document, DocumentResult, Sender
+from app.documents.editing import SentencePage
+from app.documents.stored_sentence import SentenceChange, StoredSentence
 from app.engine.caller import Caller
 from app.errors import NotReady
 from app.main import create_app
@@ -32,6 +34,7 @@ from model.text.glossary import Glossary
 from model.translation.confidence import Confidence, WordConfidence
 from model.translation.memory import MemoryMatch, MemoryUse
 from model.translation.options import TranslationOptions
+from model.translation.quantities import NumberUse
 from model.translation.results import SpanUse
 from model.translation.search_trace import WrittenCandidate, WrittenSearch
 from model.translation.terms import TermUse
@@ -79,7 +82,9 @@ class RoteTranslation:
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
     memory: tuple[MemoryUse, ...] | None = None
+    sentences: tuple[tuple[tuple[int, int], tuple[int, int]], ...] | None = None
     num_untranslated: int = 0
+    numbers: tuple[NumberUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -307,6 +312,16 @@ class RoteDocuments:
     async def result(self, id: str, partial_result: bool = False, owner: str | None = None) -> DocumentResult:
         self._found()
         return DocumentResult("document.de.txt", "text/plain", b"Guten Morgen.\n")
+
+    async def sentences(self, id: str, owner: str | None = None, **page: Any) -> SentencePage:
+        sentence = StoredSentence(0, 0, "Good morning.", "Guten Morgen.", None, is_confirmed=False)
+        return SentencePage(self._found(), [sentence], 1, 0, 0)
+
+    async def change_sentences(
+        self, id: str, changes: Sequence[SentenceChange], owner: str | None = None
+    ) -> SentencePage:
+        self.service.calls.append({"changes": changes})
+        return await self.sentences(id, owner)
 
     async def cancel(self, id: str, owner: str | None = None) -> Document:
         return self._found()

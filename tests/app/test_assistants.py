@@ -26,7 +26,7 @@ from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator
 from tests.app.wire import exchange, fake_app, listening, request
 from tests.waiting import PATIENCE_S, eventually
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("idle_file_processes")]
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -236,31 +234,3 @@ def test_a_request_that_comes_before_the_models_are_loaded_is_answered_when_they
             assert other.get("/readyz").status_code == 503
         gate.touch()
         assert task.result().json()["translations"][0]["text"] == "A"
-
-
-def test_the_requests_of_weblate_are_answered_byte_for_byte(address: str) -> None:
-    """Weblate tries its settings with a text that it wants in German, and sends placeholders as elements."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    body = json.dumps(
-        {
-            "text": ["test", 'Hello <x id="12"></x>, <x id="30"></x> &amp; co'],
-            "source_lang": "EN",
-            "target_lang": "DE",
-            "formality": "default",
-            "tag_handling": "xml",
-            "ignore_tags": ["x"],
-        }
-    ).encode()
-    head = (
-        "POST /v2/translate HTTP/1.1\r\nHost: localhost\r\n"
-        "User-Agent: Weblate/5.8\r\nAccept-Encoding: gzip, deflate\r\n"
-        "Accept: application/json; charset=utf-8\r\nAuthorization: DeepL-Auth-Key any\r\nConnection: close\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(head.encode() + body)
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    status, _, rest = answer.partition(b"\r\n")
-    assert status == b"HTTP/1.1 200 OK"
-    result = json.loads(rest.partition(b"\r\n\r\n")[2])["translations"]
-    assert [item["text"] for item in result] == ["TEST", 'HELLO <x id="12"></x>, <x id="30"></x> &amp; CO']

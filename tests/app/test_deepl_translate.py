@@ -13,6 +13,7 @@ from app.errors import (
     BodyTooLarge,
     DeadlineExceeded,
     DeadlineUnreachable,
+    DetectedPairNotServed,
     InferenceFailed,
     LanguageNotDetected,
     NotReady,
@@ -157,8 +158,22 @@ async def test_the_failure_of_a_text_fails_the_request(client: httpx.AsyncClient
     service.errors["b"] = InvalidMarkup("mismatched tag", 1, 7)
     refused = message(await translate(client, text=["a", "b"], tag_handling="xml"), 400)
     assert refused.startswith("Tag handling parsing failed, please check text 2")
+
+
+async def test_a_text_whose_language_cannot_be_detected_comes_back_unchanged(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
     service.errors["b"] = LanguageNotDetected(LanguagePairs(MANIFEST.pairs))
-    assert "cannot be detected" in message(await translate(client, text=["a", "b"]), 400)
+    assert texts(await translate(client, text=["a", "b"])) == ["A", "b"]
+
+
+async def test_a_text_in_a_language_that_is_not_loaded_comes_back_unchanged(
+    client: httpx.AsyncClient, service: RoteService
+) -> None:
+    service.errors["b"] = DetectedPairNotServed("fr", 0.99, "de", LanguagePairs(MANIFEST.pairs))
+    first, second = (await translate(client, text=["a", "b"])).json()["translations"]
+    assert first["text"] == "A"
+    assert (second["text"], second["detected_source_language"]) == ("b", "FR")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +250,8 @@ async def test_the_languages_of_the_third_version_say_what_they_can_be_used_for(
         ("en-GB", False, True),
         ("en-US", False, True),
     ]
-    assert "resource" in message(await ask(client, "GET", "/v3/languages", params={"resource": "voice"}), 400)
+    assert (await ask(client, "GET", "/v3/languages", params={"resource": "voice"})).json() == []
+    assert "resource" in message(await ask(client, "GET", "/v3/languages", params={"resource": "images"}), 400)
 
 
 async def test_source_languages_have_no_regions_and_no_formality(client: httpx.AsyncClient) -> None:

@@ -59,6 +59,7 @@ ERRORS: list[Exception] = [
     errors.DocumentNotFound("abc"),
     errors.DocumentsNotListed(),
     errors.DocumentNotDone("running"),
+    errors.DocumentNotEditable(),
     errors.NotFound("/translat", ["/translate"]),
     errors.MethodNotAllowed("GET", "/translate"),
     errors.LanguageNotDetected(PAIRS),

@@ -362,7 +362,7 @@ def check_error(response: httpx.Response) -> None:
     content = response.json()
     assert list(content) == ["error"]
     assert isinstance(content["error"], str) and content["error"]
-    assert response.headers["content-type"] == "application/json"
+    assert response.headers["content-type"] == "application/json; charset=utf-8"
 
 
 VALUES = st.recursive(

@@ -46,6 +46,8 @@ ROUTES = [
     ("/memories/{id}/units/{unit}", "delete"),
     ("/memories/{id}/tmx", "post"),
     ("/memories/{id}/tmx", "get"),
+    ("/documents/{id}/sentences", "get"),
+    ("/documents/{id}/sentences", "patch"),
     ("/models", "get"),
     ("/livez", "get"),
     ("/readyz", "get"),

@@ -81,7 +81,7 @@ async def _answer(reader: asyncio.StreamReader) -> Answer:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.removesuffix("\r\n\r\n").split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-    body = await reader.readexactly(int(headers["content-length"]))
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Answer(int(first.split(" ")[1]), headers, body)
 
 

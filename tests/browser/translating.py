@@ -9,6 +9,8 @@ from urllib.parse import urljoin
 
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.browser.views import wait_for
+
 MARKUP = "<img src=x onerror=alert(1)>"
 """A text that would act if it were parsed as HTML; it names no file that could be loaded."""
 
@@ -41,6 +43,7 @@ def open_options(page: Page) -> None:
 def translated(page: Page, text: str, expected: str) -> None:
     """Type a text, and wait until its translation contains a text."""
     source(page).fill(text)
+    wait_for(page, "main .target-words", expected)
     expect(translation(page)).to_contain_text(expected)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
 
 from tests.client.driving import Driver, Script, problem
-from verso_client import ConnectionFailed, Document, DocumentFailed, ProblemError, TimedOut
+from verso_client import (
+    ConnectionFailed,
+    Document,
+    DocumentFailed,
+    DocumentSentence,
+    ProblemError,
+    SentenceEdit,
+    TimedOut,
+)
 
 
 def state(status: str, finished: int = 0, total: int | None = None, **more: Any) -> httpx.Response:
@@ -182,3 +191,41 @@ def test_there_is_no_bar_without_tqdm_or_where_nobody_looks(driver: Driver, monk
     monkeypatch.setitem(sys.modules, "tqdm", None)
     driver.run(Script([state("done", 9, 9)]), lambda client: client.wait_for_document("d/1"))
     assert hidden.getvalue() + terminal.getvalue() == ""
+
+
+SENTENCE = {
+    "number": 1,
+    "text": 0,
+    "source": "Hello {1}world{/1}.",
+    "translation": "Hallo {1}Welt{/1}.",
+    "edited": True,
+    "confirmed": False,
+    "machine_translation": "Tag {1}Welt{/1}.",
+    "markers": {"1": ""},
+}
+COUNTS = {"total": 2, "edited": 1, "confirmed": 0, "expires_at": "2030-01-01T00:00:00Z"}
+
+
+def test_sentences_of_a_document_are_read_in_pages(driver: Driver) -> None:
+    page = {**COUNTS, "filename": "a.md", "source": "en", "target": "de", "sentences": [SENTENCE], "next": 1}
+    server = Script([httpx.Response(200, json=page)] * 2)
+    result = driver.run(server, lambda client: client.document_sentences("d/1"))
+    assert result.sentences == (DocumentSentence(**SENTENCE),)  # type: ignore[arg-type]
+    assert (result.next, result.total, result.sentences[0].markers) == (1, 2, {"1": ""})
+    driver.run(server, lambda client: client.document_sentences("d/1", after=1, limit=5, only_unconfirmed=True))
+    assert [request.url.raw_path for request in server.requests] == [
+        b"/documents/d%2F1/sentences",
+        b"/documents/d%2F1/sentences?after=1&limit=5&unconfirmed=true",
+    ]
+
+
+def test_only_what_an_edit_changes_is_sent(driver: Driver) -> None:
+    server = Script([httpx.Response(200, json={**COUNTS, "sentences": [SENTENCE]})])
+    edits = [SentenceEdit(1, "Hallo {1}Welt{/1}."), SentenceEdit(0, confirmed=True)]
+    result = driver.run(server, lambda client: client.edit_document("d1", edits))
+    assert (result.edited, result.sentences[0].translation) == (1, "Hallo {1}Welt{/1}.")
+    (request,) = server.requests
+    assert (request.method, request.url.path) == ("PATCH", "/documents/d1/sentences")
+    assert json.loads(request.content) == {
+        "sentences": [{"number": 1, "translation": "Hallo {1}Welt{/1}."}, {"number": 0, "confirmed": True}]
+    }

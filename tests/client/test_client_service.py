@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import verso_client
-from app.http.schemas import answers, attention, documents, models, problems, requests, translation
+from app.http.schemas import answers, attention, documents, models, problems, requests, sentences, translation
 from app.serving.detection import Detection
 from model.errors import SourceTooLong
 from tests.app.serving import RoteService, rote_app
@@ -26,9 +26,11 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Attention: attention.AttentionResponse,
     verso_client.Candidate: answers.CandidateBody,
     verso_client.Capabilities: models.CapabilitiesBody,
+    verso_client.ChangedSentences: sentences.ChangedSentencesBody,
     verso_client.Confidence: translation.ConfidenceBody,
     verso_client.Detected: answers.DetectedBody,
     verso_client.Document: documents.DocumentBody,
+    verso_client.DocumentSentence: sentences.SentenceBody,
     verso_client.Done: translation.DoneEvent,
     verso_client.FailedTranslation: translation.FailedTranslationBody,
     verso_client.FieldProblem: problems.FieldProblemBody,
@@ -36,10 +38,13 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Limits: models.LimitsBody,
     verso_client.Matrices: attention.AttentionMatrices,
     verso_client.Model: models.ModelBody,
+    verso_client.NumberUse: translation.NumberUseBody,
     verso_client.Problem: problems.InvalidRequestBody,
     verso_client.SearchStep: answers.SearchStepBody,
     verso_client.Sentence: translation.SentenceEvent,
     verso_client.SentenceCounts: documents.SentencesBody,
+    verso_client.SentenceEdit: sentences.SentenceChangeBody,
+    verso_client.SentencePage: sentences.SentencesPageBody,
     verso_client.SpanUse: translation.SpanUseBody,
     verso_client.TermUse: translation.TermUseBody,
     verso_client.Timings: translation.TimingsBody,

@@ -131,7 +131,7 @@ plans = [translator.prepare(text, "en", "de") for text in ("cat sees dog.", "red
 def decode():
     # Enough rows that they are shared by threads.
     requests = [DecodingRequest(number, plans[number % 3].sentences[0].token_ids, TranslationOptions(beam_size=4))
-                for number in range(900)]
+                for number in range(300)]
     cohort, found = translator.cohort(4), {}
     for one in cohort.join(requests):
         found[one.key] = one.hypothesis

@@ -139,6 +139,13 @@ ODT_PARTS = {"mimetype": "application/vnd.oasis.opendocument.text"}
 ODT = '<o xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0">'
 ODT_END = "</o>"
 
+CORE_PARTS = {
+    "[Content_Types].xml": "<Types/>",
+    "_rels/.rels": relationships(("officeDocument", "word/document.xml"), ("core-properties", "core.xml")),
+    "word/document.xml": f"{WORD}{P}{RUN}{P_END}{WORD_END}",
+}
+CORE, CORE_END = "<coreProperties>", "</coreProperties>"
+
 BOOK_PARTS = {"mimetype": "application/epub+zip", "META-INF/container.xml": "<container/>"}
 
 XLIFF = '<xliff version="1.2"><file><body>'
@@ -148,6 +155,11 @@ XLIFF_END = "</body></file></xliff>"
 def word(make: Make) -> Make:
     """Word documents with a hostile text."""
     return archived(WORD_PARTS, "word/document.xml", make)
+
+
+def core(make: Make) -> Make:
+    """Word documents with hostile metadata."""
+    return archived(CORE_PARTS, "core.xml", make)
 
 
 def slide(make: Make) -> Make:
@@ -173,6 +185,11 @@ def open_text(make: Make) -> Make:
 def page(make: Make) -> Make:
     """Books with a hostile page."""
     return archived(BOOK_PARTS, "a.xhtml", make)
+
+
+def package(make: Make) -> Make:
+    """Books with a hostile package document."""
+    return archived({**BOOK_PARTS, "a.xhtml": "<p>a</p>"}, "a.opf", make)
 
 
 def contents(make: Make) -> Make:
@@ -217,6 +234,8 @@ RESTRUCTURED = {
     "titles": repeated("a\n---\n\n"),
     "rules": repeated("---\n"),
     "literal blocks": repeated("a::\n\n b\n\n"),
+    "options": repeated("   :alt: a\n", ".. image:: b\n"),
+    "an option of many lines": repeated("      a\n", ".. image:: b\n   :alt: a\n"),
     "half of a replacement": repeated("a", ".. |"),
     "links": repeated("`a <b>`_ "),
     "half of a link": repeated("`a <"),
@@ -240,6 +259,13 @@ MARKUP = {
     "an attribute that does not end": repeated("a ", '<p title="'),
     "equals signs": repeated("=", "<p title=x ", ">x</p>"),
     "attributes": repeated('<p title="a">'),
+    "names of the language": repeated("<p lang=en>a"),
+    "names of the language in a paragraph": repeated("<i lang=en>a</i>"),
+    "names of the language in a tag": repeated(" lang=en", "<p", ">a</p>"),
+    "names of many languages": numbered(lambda n: f"<p lang=en-{n:08}>a"),
+    "a long name of a language": repeated("en-", "<p lang=", ">a</p>"),
+    "metadata of a page": repeated("<meta property=og:locale content=en_US>a"),
+    "directions": repeated("<html><p dir=rtl>a"),
     "half of a comment": repeated("<!--"),
     "comments": repeated("<!---->a"),
     "comment that does not end": repeated("- -", "<!--"),
@@ -316,6 +342,11 @@ MARKDOWN = {
     "text in blocks of HTML": repeated("<div>a\n\n"),
     "a block of HTML": repeated("a<b>", "<div>\n", "\n"),
     "values": repeated("title: a\n", "---\n", "---\n"),
+    "quotation marks in a value": repeated("''", "---\ntitle: '", "\n---\n"),
+    "references in a value": repeated("\\u00e4", '---\ntitle: "', '"\n---\n'),
+    "names of the language": repeated("lang: en\n", "---\ntitle: a\n", "---\n"),
+    "half of a name of the language": repeated(" ", "---\ntitle: a\nlang:", "\n---\n"),
+    "a long name of a language": repeated("en-", "---\ntitle: a\nlang: ", "\n---\n"),
     "a long value": repeated("\\a", '---\ntitle: "', '"\n---\n'),
     "brackets": repeated("["),
     "closed brackets": nested("[", "]"),
@@ -359,6 +390,8 @@ MARKDOWN = {
     "quoted paragraph": repeated("> a\n"),
     "lazy quotation": repeated("a\n", "> > > > > > a\n"),
     "definitions": numbered(lambda n: f"[a{n}]: b\n"),
+    "definitions with titles": numbered(lambda n: f'[a{n}]: b "c d"\n'),
+    "a definition with a long title": repeated("c\n", '[a]: b "', '"\n'),
     "definitions whose titles do not end": repeated('[a]: b\n"c\n'),
     "half of a definition": repeated("[a]:\n"),
     "half of a label": repeated("[a\n"),
@@ -421,6 +454,11 @@ SUBTITLES = {
     "long parts of a sentence": lambda size: (
         CUE + "word " * (size // 10) + "\n\n" + CUE + "word " * (size // 10)
     ).encode(),
+}
+HEADERS = {
+    "lines": repeated("a\n", "WEBVTT\n", "\n00:01.000 --> 00:02.000\na\n"),
+    "languages": repeated("Language: en\n", "WEBVTT\n", "\n00:01.000 --> 00:02.000\na\n"),
+    "a long language": repeated("en-", "WEBVTT\nLanguage: ", "\n\n00:01.000 --> 00:02.000\na\n"),
 }
 CATALOGUE = {
     "messages": repeated('msgid "a"\nmsgstr ""\n\n'),
@@ -640,7 +678,17 @@ WORD_FILES = {
     "numbering": repeated("ab %1.%2 ", f'{WORD}<w:lvlText w:val="', f'"/>{WORD_END}'),
     "controls": chains("<w:sdt><w:sdtContent>", "</w:sdtContent></w:sdt>", RUN, WORD + P, P_END + WORD_END, depth=100),
     "comments": repeated("<!--a-->", WORD + P + RUN, P_END + WORD_END),
+    "descriptions": repeated('<d:docPr descr="a b"/>', f'{WORD}<p xmlns:d="d">', f"</p>{P}{RUN}{P_END}{WORD_END}"),
+    "languages": numbered(
+        lambda n: f'<w:r><w:rPr><w:lang w:val="en-{n:08}"/></w:rPr><w:t>a</w:t></w:r>', WORD + P, P_END + WORD_END
+    ),
     "sections": repeated("<![CDATA[a]]>", WORD + P + "<w:r><w:t>", "</w:t></w:r>" + P_END + WORD_END),
+}
+CORE_FILES = {
+    "titles": repeated("<title>a b</title>", CORE, CORE_END),
+    "a long title": repeated("a ", f"{CORE}<title>", f"</title>{CORE_END}"),
+    "languages": numbered(lambda n: f"<language>en-{n:08}</language>", f"{CORE}<title>a b</title>", CORE_END),
+    "nested titles": nested("<title>", "</title>", "a b", CORE, CORE_END),
 }
 SLIDES = {
     "paragraphs": repeated("<a:p><a:r><a:t>a</a:t></a:r></a:p>", SLIDE, SLIDE_END),
@@ -694,6 +742,13 @@ ODT_FILES = {
         ODT[:-1] + ' xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0">',
         ODT_END,
     ),
+    "languages": repeated(
+        '<style:text-properties fo:language="en"/>',
+        ODT[:-1]
+        + ' xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"'
+        + ' xmlns:fo="urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0"><text:p>a</text:p>',
+        ODT_END,
+    ),
     "notes": repeated("<text:note><text:p>a</text:p></text:note>", ODT + "<text:p>a", "</text:p>" + ODT_END),
     "comments": repeated("<!--a-->b", ODT + "<text:p>", "</text:p>" + ODT_END),
 }
@@ -704,6 +759,18 @@ BOOK_PAGES = {
     "half of attributes": repeated(' a="', "<a"),
     "names of attributes": repeated(" a", "<a"),
     "equals signs": repeated(" = ", "<a a"),
+}
+PACKAGES = {
+    "titles": repeated("<dc:title>a</dc:title>"),
+    "titles that do not end": repeated("<title>a"),
+    "pages as descriptions": repeated("&lt;p&gt;a", "<description>", "</description>"),
+    "half of tags in descriptions": repeated("&lt;p ", "<description>", "</description>"),
+    "languages": repeated("<language>en</language>", "<title>a</title>"),
+    "half of a language": repeated(" ", "<title>a</title><language>"),
+    "names of the language": repeated(' xml:lang="en"', "<title>a</title><a", ">"),
+    "half of a name of the language": repeated(" xml:lang ", "<title>a</title><a"),
+    "spines": repeated("<spine a ", "<title>a</title><language>en</language>"),
+    "authors": repeated("<docAuthor><text>a</text>"),
 }
 CONTENTS = {
     "entries": repeated("<text>a</text>"),
@@ -808,6 +875,7 @@ _FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
     (".html", MARKUP, lambda make: make),
     (".srt", SUBTITLES, lambda make: make),
     (".vtt", SUBTITLES, lambda make: lambda size: b"WEBVTT\n\n" + make(size).replace(b",000", b".000")),
+    (".vtt", HEADERS, lambda make: make),
     (".po", CATALOGUE, lambda make: make),
     (".xliff", XLIFF_FILES, lambda make: make),
     (".json", JSON_FILES, lambda make: make),
@@ -822,12 +890,14 @@ _FAMILIES: list[tuple[str, dict[str, Make], Callable[[Make], Make]]] = [
     (".yml", YAML, lambda make: make),
     (".xcstrings", XCODE, lambda make: make),
     (".docx", WORD_FILES, word),
+    (".docx", CORE_FILES, core),
     (".pptx", SLIDES, slide),
     (".xlsx", SHEETS, sheet),
     (".xlsx", TABLES, table),
     (".odt", ODT_FILES, open_text),
     (".epub", BOOK_PAGES, page),
     (".epub", CONTENTS, contents),
+    (".epub", PACKAGES, package),
 ]
 
 FILES = [

@@ -92,7 +92,7 @@ def cost_of(run: Callable[[], str], warm_up: Callable[[], object] = lambda: None
 def check_growth(make: Callable[[int], Callable[[], str]], size: int, longest: int, enough_s: float) -> None:
     """Check that the cost of a call grows as its input does, from a size to four times as much.
 
-    The size is doubled until the call takes a time that can be compared. Before it fails, both sizes are measured five
+    The size is raised until the call takes a time that can be compared. Before it fails, both sizes are measured five
     more times, and the least that each has cost is compared: others use the machine.
 
     Args:
@@ -107,7 +107,7 @@ def check_growth(make: Callable[[int], Callable[[], str]], size: int, longest: i
     warm_up = make(SMALL_BYTES)
     smaller = cost_of(make(size), warm_up)
     while size < longest and smaller.processor_s < enough_s:
-        size *= 2
+        size *= 8 if 8 * size <= longest and smaller.processor_s < enough_s / 10 else 2
         smaller = cost_of(make(size), warm_up)
     larger = cost_of(make(4 * size), warm_up)
     for attempt in range(ATTEMPTS):

@@ -1,4 +1,4 @@
-"""No file costs more than its size: reading and writing take processor time and memory in proportion to it."""
+"""No file costs more than its size: reading, writing and editing take processor time and memory in proportion to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = {
     "txt": ("spaces", "tabs and returns", "rare spaces", "lines of other scripts", "wrapped text", "quotation marks"),
     "rst": ("titles", "rules"),
     "md": ("brackets", "spaces in a paragraph", "escapes", "formulas that do not end", "shortcodes of several lines"),
-    "html": ("one tag of many attributes", "a reference with many digits"),
+    "html": ("one tag of many attributes", "a reference with many digits", "names of the language in a paragraph"),
     "srt": ("a tag that does not end", "tags of many names", "lines"),
     "vtt": ("a tag that does not end",),
     "po": ("comments of a message", "a message of many lines"),
@@ -62,7 +62,7 @@ def is_quick(file: HostileFile) -> bool:
 
 
 def reading_and_writing(file: HostileFile, size: int) -> Callable[[], str]:
-    """Reads a file, counts its sentences, and writes it with a translation of each unit."""
+    """Reads a file, counts its sentences, writes it with a translation of each unit, and edits each sentence of it."""
     content = file.make(size)
 
     def run() -> str:
@@ -73,9 +73,17 @@ def reading_and_writing(file: HostileFile, size: int) -> Callable[[], str]:
         texts = value[0]
         if max(map(len, texts), default=0) <= MOST_CHARACTERS:  # the service refuses others before
             assert answer(file.suffix, content, "en", None, "")[0] == "units"
-        kind, value = answer(file.suffix, content, None, {index: f"{text} x" for index, text in enumerate(texts)}, "de")
+        translations: dict[int, str | None] = {index: f"{text} x" for index, text in enumerate(texts)}
+        kind, value = answer(file.suffix, content, None, translations, "de")
         if kind != "file":
             return f"not written: {kind}: {value}"[-300:]
+        kind, rows = answer(file.suffix, content, None, translations, "", {})
+        assert kind == "sentences", rows
+        edits: dict[int, dict[int, str | None]] = {}
+        for unit, index, _, translation, _ in rows:
+            edits.setdefault(unit, {})[index] = f"{translation} y"
+        kind, value = answer(file.suffix, content, None, translations, "de", {}, edits)
+        assert kind == "file", value
         return f"{len(texts)} units"
 
     return run

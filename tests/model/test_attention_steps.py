@@ -195,7 +195,7 @@ def test_the_steps_are_what_a_forward_pass_computes(name: str) -> None:
         assert_close(layer.feed_forward_norm(output) if norm == "post" else output, forward_pass[layer][1])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @every_architecture
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_weights_of_each_precision_are_those_that_attention_returns(name: str, precision: str) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from app.errors import SettingsError
 from app.settings import load_settings
-from model.artifacts.script import script
+from model.artifacts.script import convert_in_place
 from model.decoding.native import compiler, library
 from model.decoding.native.cohort import NativeCohort
 from model.decoding.native.packed import NativeModel, make_native_model
@@ -70,7 +70,7 @@ def models(
         with torch.no_grad():
             for weights in eager.parameters():
                 weights.copy_(weights.sign() * 0.1)
-    module = script(eager, precision)
+    module = convert_in_place(eager, precision)
     table = random_table(6) if shortlist else None
     return [make_native_model(module, config, table, isa) for isa in sets]
 
@@ -153,7 +153,7 @@ def test_numbers_that_are_none_break_a_sentence_with_every_set(precision: Any) -
     eager = Transformer(config, 0).eval()
     with torch.no_grad():
         eager.encoder[0].feed_forward.wide.bias[44] = float("nan")  # type: ignore[union-attr,operator]
-    module = script(eager, precision)
+    module = convert_in_place(eager, precision)
     for isa in USABLE:
         model = make_native_model(module, config, isa=isa)
         group = NativeCohort(model, VOCABULARY, 1, 30, DecodingPolicy())

@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.artifacts.script import script
+from model.artifacts.script import convert_in_place, script
 from model.decoding.batch import decode_all
 from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
@@ -175,7 +175,7 @@ def test_int8_products_equal_those_of_torch(monkeypatch: pytest.MonkeyPatch, dec
 @torch.inference_mode()
 def test_bfloat16_products_round_their_inputs_and_add_in_float32(name: str) -> None:
     changes = ARCHITECTURES[name]
-    model = native(script(transformer(**changes), "bfloat16"), **changes)
+    model = native(convert_in_place(transformer(**changes), "bfloat16"), **changes)
     eager = transformer(**changes).bfloat16().float()
     for layer in eager.modules():
         if isinstance(layer, nn.Linear):
@@ -208,8 +208,8 @@ def check_same_in_any_batch(
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("decoder", DECODERS, ids=str)
 def test_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int, decoder: dict[str, Any]) -> None:
-    model = native(script(transformer(**decoder), precision), **decoder)  # type: ignore[arg-type]
-    sources = random_sources(150, vocab_size=20, seed=2)
+    model = native(convert_in_place(transformer(**decoder), precision), **decoder)  # type: ignore[arg-type]
+    sources = random_sources(80, vocab_size=20, seed=2)
     options = TranslationOptions(
         decoding="greedy" if width == 1 else "beam", beam_size=width, num_hypotheses=width, return_scores=True
     )
@@ -353,7 +353,7 @@ def random_options(rng: random.Random, width: int, scoring: Scoring) -> Translat
     )
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(7)
 @needs_library
 @pytest.mark.parametrize("decoder", DECODERS, ids=str)
 @pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
@@ -390,7 +390,7 @@ def with_reserved(policy: DecodingPolicy, reserved: Sequence[int]) -> DecodingPo
     return replace(policy, forbidden=(*(policy.forbidden or VOCABULARY.never_generated), *reserved))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @needs_library
 @pytest.mark.parametrize(("width", "scoring", "policy"), SEARCHES)
 def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, policy: str) -> None:
@@ -419,7 +419,7 @@ def test_required_tokens_are_placed_as_by_torch(width: int, scoring: Scoring, po
 @needs_library
 @pytest.mark.parametrize("width", [1, 3])
 def test_required_tokens_change_no_other_sentence(width: int) -> None:
-    model = native(script(transformer(**SEVERAL_BLOCKS), "int8"), **SEVERAL_BLOCKS)
+    model = native(convert_in_place(transformer(**SEVERAL_BLOCKS), "int8"), **SEVERAL_BLOCKS)
     sources = random_sources(60, vocab_size=80, seed=2)
     options = [random_options(random.Random(key), width, "hf") for key in range(60)]
     policy = with_reserved(DecodingPolicy(), RESERVED)
@@ -485,7 +485,7 @@ def test_an_activation_that_is_no_number_is_not_lost_in_int8(column: int) -> Non
     eager = transformer()
     with torch.no_grad():
         eager.decoder[0].feed_forward.wide.bias[column] = float("nan")  # type: ignore[union-attr,operator]
-    group = NativeCohort(native(script(eager, "int8")), VOCABULARY, 1, 30, DecodingPolicy())
+    group = NativeCohort(native(convert_in_place(eager, "int8")), VOCABULARY, 1, 30, DecodingPolicy())
     outcome = decode_together(group, [[5, 2]], [TranslationOptions(decoding="greedy")])[0]
     assert str(outcome.error) == NO_TOKEN
 
@@ -524,11 +524,11 @@ def test_a_sentence_with_all_tokens_forbidden_fails() -> None:
 @pytest.mark.parametrize("family", ["marian", "m2m100"])
 def test_an_imported_model_gives_the_outputs_of_torch(family: str, tmp_path: Path) -> None:
     (make_marian if family == "marian" else make_m2m100)(tmp_path, d_model=64)
-    import_checkpoint(tmp_path, tmp_path / "bundle.pt", "float32", report=lambda line: None)
-    translator = Translator.load(tmp_path / "bundle.pt")
+    import_checkpoint(tmp_path, tmp_path / "bundle.verso", "float32", report=lambda line: None)
+    translator = Translator.load(tmp_path / "bundle.verso")
     assert translator.backend.name == "native"
     vocabulary = translator.bundle.tokenizer
-    sources = long_sources(200, translator.manifest.architecture["source_vocab_size"], vocabulary.end_id)
+    sources = long_sources(60, translator.manifest.architecture["source_vocab_size"], vocabulary.end_id)
     options = TranslationOptions(num_hypotheses=4, max_new_tokens=15, return_scores=True)
     target = "de" if family == "m2m100" else None
     outputs = translator.translate_tokens(sources, options, target)
@@ -538,7 +538,7 @@ def test_an_imported_model_gives_the_outputs_of_torch(family: str, tmp_path: Pat
         for ours, theirs in zip((first, *first.alternatives), (other, *other.alternatives), strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-4)
             ties += ours.token_ids != theirs.token_ids
-    assert ties <= 4
+    assert ties <= 1
 
 
 @needs_library

@@ -95,8 +95,8 @@ def translator(
 def imported_model(folder: Path) -> Translator:
     """Random weights in an imported model, which has no placeholders."""
     make_marian(folder)
-    import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
-    return Translator.load(folder / "bundle.pt")
+    import_checkpoint(folder, folder / "bundle.verso", "float32", report=lambda line: None)
+    return Translator.load(folder / "bundle.verso")
 
 
 def assert_whole(source: str, result: Translation, spans: Sequence[str]) -> None:

@@ -316,30 +316,39 @@ PATHOLOGICAL: dict[str, Callable[[int], str]] = {
     "references": lambda size: "&a" * (size // 2),
     "literal blocks": lambda size: "a::\n  b\n" * (size // 8),
     "fences": lambda size: "```\n````\n" * (size // 9),
+    "front matter": lambda size: "---\n" + "a: b\n - c\n\n" * (size // 11),
+    "front matter in TOML": lambda size: "+++\n" + "a = b\n" * (size // 6),
 }
 
 
-def cpu_time_s(text: str, protect: Protect | list[str]) -> float:
-    """The shortest of three runs, and at least a millisecond, below which there is nothing to compare."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        find_spans(text, protect)
-        times.append(time.process_time() - start)
-    return max(0.001, min(times))
+def assert_linear(protect: Protect | list[str], text: str, longer: str, bound: float) -> None:
+    """Check that a longer text takes at most so many times as long.
+
+    Before it fails, both are measured again, and the least of each is compared: others use the machine. Below a
+    millisecond there is nothing to compare.
+    """
+    find_spans(text, protect)  # compiles patterns
+    least_s = {text: float("inf"), longer: float("inf")}
+    for _ in range(5):
+        for content in least_s:
+            start = time.process_time()
+            find_spans(content, protect)
+            least_s[content] = min(least_s[content], time.process_time() - start)
+        if least_s[longer] < bound * max(0.001, least_s[text]):
+            return
+    raise AssertionError(f"{least_s[text]} s, and {least_s[longer]} s for a longer text")
 
 
 @pytest.mark.parametrize("make", PATHOLOGICAL.values(), ids=PATHOLOGICAL.keys())
 def test_time_grows_no_faster_than_the_text(make: Callable[[int], str]) -> None:
-    # 25 times the text takes 25 times as long, and 625 times as long if the time is quadratic.
-    assert cpu_time_s(make(100_000), "auto") < 150 * cpu_time_s(make(4_000), "auto")
+    # Ten times the text takes ten times as long, and a hundred times as long if the time is quadratic.
+    assert_linear("auto", make(4_000), make(40_000), bound=25)
 
 
 @pytest.mark.parametrize("pattern", ["x.*y|x", "(x+x+)+y", r"(?s)x(.*)z|x", r"(\\w|\\s)*x{40}y|x"])
 def test_patterns_that_look_far_ahead_are_bounded(pattern: str) -> None:
     text = "x" * (MAX_MATCHES // 4)
-    longer = text + "a" * 100_000
-    assert cpu_time_s(longer, [pattern]) < 150 * cpu_time_s(text, [pattern])
+    assert_linear([pattern], text, text + "a" * 100_000, bound=150)
 
 
 def test_more_matches_than_the_bound_are_refused() -> None:

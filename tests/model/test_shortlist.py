@@ -17,7 +17,7 @@ from model.artifacts.bundle import load_bundle, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.artifacts.pretrained import build_pretrained
-from model.artifacts.script import script
+from model.artifacts.script import convert_in_place
 from model.decoding.cohort import Cohort
 from model.decoding.eager.state import TorchState
 from model.decoding.eager.torch_cohort import TorchCohort
@@ -281,7 +281,7 @@ def test_the_shipped_translator_is_built_with_its_shortlist(
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_shortlist_of_all_tokens_gives_bit_identical_outputs(precision: str, width: int) -> None:
-    module = script(transformer(), precision)  # type: ignore[arg-type]
+    module = convert_in_place(transformer(), precision)  # type: ignore[arg-type]
     sources = random_sources(40, vocab_size=VOCAB, seed=2)
     options = [beam(width, num_hypotheses=width, return_scores=True, no_repeat_ngram_size=2)] * len(sources)
     outcomes = decode_together(native(module, width, WHOLE), sources, options)
@@ -299,8 +299,8 @@ def test_a_shortlist_of_all_tokens_gives_bit_identical_outputs(precision: str, w
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("width", [1, 3])
 def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: str, width: int) -> None:
-    model = make_native_model(script(transformer(), precision), small_config(**LARGE), random_table(4))  # type: ignore[arg-type]
-    sources = random_sources(150, vocab_size=VOCAB, seed=2)
+    model = make_native_model(convert_in_place(transformer(), precision), small_config(**LARGE), random_table(4))  # type: ignore[arg-type]
+    sources = random_sources(60, vocab_size=VOCAB, seed=2)
     options = beam(width, num_hypotheses=width, return_scores=True)
 
     def make(width: int) -> Cohort:
@@ -309,7 +309,7 @@ def test_with_a_shortlist_a_sentence_is_bit_identical_in_any_batch(precision: st
     check_same_in_any_batch(make, sources, options)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @needs_library
 @pytest.mark.parametrize(("width", "scoring", "policy"), pairwise((1, 2, 5), get_args(Scoring), list(POLICIES)))
 def test_with_a_shortlist_a_compiled_cohort_gives_the_outputs_of_torch(

@@ -63,7 +63,7 @@ def compare(
     all_same(outcomes, drive(plain_cohort(transformer, options.width, policy), inputs))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("width", "scoring", "changes", "decoder"),
     pairwise(
@@ -79,7 +79,7 @@ def test_beams_are_those_of_a_cohort(
     compare(replace(BEAM, beam_size=width, num_hypotheses=width, scoring=scoring, **changes), decoder=decoder)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("decoder", DECODERS, ids=str)
 @pytest.mark.parametrize("stepping", STEPPING, ids=str)
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_policies_and_forced_ids_are_respected(
 REQUIRED_IDS = [(), (9,), (11, 8, 10), (), (10, 9, 8, 11)]
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "options",
     [
@@ -172,7 +172,7 @@ def test_sentences_with_and_without_required_tokens_decode_together(
     # The first sentences decode in steps that leave the rules of required tokens out.
     inputs = some_searches(
         requests(
-            random_sources(30),
+            random_sources(20),
             options,
             required_ids=[*[()] * 9, *REQUIRED_IDS, *REQUIRED_IDS],
             prefix_ids=[(), (9,), (), (4, 8)],
@@ -229,7 +229,7 @@ def test_options_of_one_cohort_may_differ_from_sentence_to_sentence(stepping: di
         replace(BEAM, no_repeat_ngram_size=3),
     ]
     inputs = [
-        DecodingRequest(key, source, several[key % len(several)]) for key, source in enumerate(random_sources(30))
+        DecodingRequest(key, source, several[key % len(several)]) for key, source in enumerate(random_sources(18))
     ]
     outcomes, _ = drive_at_random(slot_cohort(transformer, 4, **stepping), inputs, seed=1, most=7)
     for key, outcome in outcomes.items():

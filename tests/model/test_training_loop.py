@@ -34,6 +34,12 @@ pytestmark = pytest.mark.thorough
 BOTH = [("de", "en"), ("en", "de")]
 
 
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Curves take longer to draw than a dozen updates; one test looks at its curve."""
+    monkeypatch.setattr("model.plots.learning_curve", lambda rows, path: None)
+
+
 def settings(folder: Path, **changes: object) -> TrainingSettings:
     """The toy's settings, short."""
     short = {"max_steps": 12, "evaluate_every": 6, "warmup_steps": 4, "cooldown_steps": 4, "dev_sentences": 6}
@@ -91,7 +97,8 @@ def test_an_interrupted_run_learns_and_ends_like_an_uninterrupted_one(
             assert float(first[column]) == pytest.approx(float(other[column]), abs=1e-6)
 
 
-def test_a_run_writes_a_curve_and_checkpoints(tmp_path: Path) -> None:
+def test_a_run_writes_a_curve_and_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # it is drawn
     averaged = run(settings(tmp_path), tmp_path)
     folder = tmp_path / "run"
     assert averaged == folder / loop.AVERAGED

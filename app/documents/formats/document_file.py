@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from app.documents.formats.encodings import Declaration, TextEncoding, decoded
+from app.documents.formats.languages import LanguageMark
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 from model.translation.options import TextFormat
@@ -17,11 +18,6 @@ from model.translation.options import TextFormat
 _TAG = re.compile(r"<[^<>]*>")
 # No character has such a number, and Python reads no longer one.
 _LONG_NUMBER = re.compile(r"&#(?:0*+[0-9]{8,}|[xX]0*+[0-9a-fA-F]{7,});?")
-
-FRONT_MATTER = re.compile(
-    r"\A(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*\r?$", re.DOTALL | re.MULTILINE
-)
-"""Metadata in YAML or TOML before a Markdown file or a page, for the program that makes a site of them."""
 
 MAX_UNITS = 100_000
 """Units of a document: paragraphs, cells, subtitles."""
@@ -62,6 +58,11 @@ class DocumentFile(ABC):
 
     target_language = ""
     """The language of the translations that it has, as it names it; empty if it has none."""
+
+    @property
+    def named_language(self) -> str:
+        """The language that the file names as its own; empty if none."""
+        return ""
 
     def __init__(self) -> None:
         self._units: list[Unit] = []
@@ -176,16 +177,46 @@ class TextFile(DocumentFile):
         """Add ``text[start:end]`` as a unit that its translation replaces."""
         self.add(Unit(self.text[start:end], format), lambda translation: self.replace(start, end, translation))
 
+    def language_marks(self) -> Iterable[LanguageMark]:
+        """What depends on the language of the file."""
+        return ()
+
+    @property
+    def named_language(self) -> str:
+        """The language that the file names as its own, without a region if it does so somewhere; empty if none."""
+        return min((mark.language for mark in self.language_marks() if mark.language), key=len, default="")
+
+    def in_language(self, text: str, target: str) -> str:
+        """A text that replaces a stretch, with the target language where the text names its language."""
+        return text
+
     def to_bytes(self, target: str) -> bytes:
-        """The file with its stretches replaced."""
-        if not self._replaced:
-            return self._data
-        parts: list[str] = []
-        done = 0
-        for start, end, text in sorted(self._replaced):
-            parts += [self.text[done:start], text]
+        """The file with its stretches replaced, which names the target language as its own."""
+        return self.written(target) if self._replaced else self._data
+
+    def written(self, target: str) -> bytes:
+        """As :meth:`to_bytes`, also if no stretch is replaced."""
+        stretches = [(start, end, self.in_language(text, target)) for start, end, text in self._replaced]
+        if target:
+            stretches += [(mark.start, mark.end, mark.write(target)) for mark in self.language_marks()]
+        return self._encoding.encode(with_stretches(self.text, sorted(stretches)))
+
+
+def with_stretches(text: str, stretches: Iterable[tuple[int, int, str]]) -> str:
+    """A text with other texts instead of some stretches.
+
+    Args:
+        text: The text.
+        stretches: The first character of each, the one after its last, and the new text, in order. One in another one
+            is left out.
+    """
+    parts: list[str] = []
+    done = 0
+    for start, end, new in stretches:
+        if start >= done:
+            parts += [text[done:start], new]
             done = end
-        return self._encoding.encode("".join([*parts, self.text[done:]]))
+    return "".join([*parts, text[done:]])
 
 
 def count_sentences(units: Sequence[Unit], language: str) -> list[int]:

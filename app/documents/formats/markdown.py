@@ -6,34 +6,23 @@ The library markdown-it finds the blocks (:mod:`app.documents.formats.markdown_b
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
-from app.documents.formats.document_file import FRONT_MATTER, TextFile, Unit
+from app.documents.formats.document_file import TextFile, Unit
+from app.documents.formats.front_matter import add_front_matter, front_matter_marks
 from app.documents.formats.inline import Fragment, Group, Node
+from app.documents.formats.languages import LanguageMark
 from app.documents.formats.markdown_blocks import dialect_parser
 from app.documents.formats.markdown_inline import InlineContent, caption_source
 from app.documents.formats.web_page import html_stretches
 from app.serving.detection import has_letters
 
-_READ_KEY = re.compile(
-    r"^(?P<before>[ \t]*+(?:-[ \t]++)?)"
-    r"(?:title|subtitle|description|summary|excerpt|tagline|lead|details|linkTitle|sidebar_label|alt|caption)"
-    r"[ \t]*(?P<sign>[:=])[ \t]*(?=\S)",
-    re.MULTILINE,
-)
-_READ_VALUE = re.compile(
-    r"(?:(?P<block>[>|])[-+]?[ \t]*\r?\n(?P<body>.*)"
-    r"|(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"'>|&*!{\[#][^#]*+))",
-    re.DOTALL,
-)
-_FRONT_LINE = re.compile(r"\n(?:(?P<indent>[ \t]*+)[^\s\n][^\n]*|[ \t\r]*(?=\n))")
-_PLAIN_VALUE = re.compile(r"(?!(?:yes|no|true|false|null|on|off)$)[\w.(/](?:[^\n:#]|:(?=\S))*+", re.IGNORECASE)
 _CONTAINER_LINE = re.compile(r"^([ \t]*:{3}[^\n]*\n?)", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{(?:(?!\}\})[^\n]){0,500}+\}\}|\{%(?:(?!%\})[^\n]){0,500}+%\}")
 _BLOCK_START = re.compile(r"(?:[-+>]|#{1,6})(?=\s|$)|(?<=\d)[.)](?=\s|$)")
@@ -51,17 +40,14 @@ class Markdown(TextFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        front = FRONT_MATTER.match(self.text)
-        body = self.text
-        if front:
-            self._add_front_matter(front)
-            # Blank lines instead of it keep the numbers of lines.
-            body = "\n" * front[0].count("\n") + self.text[front.end() :]
+        front_end = add_front_matter(self)
+        # Blank lines instead of it keep the numbers of lines.
+        body = "\n" * self.text.count("\n", 0, front_end) + self.text[front_end:]
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", self.text)
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
-        self._references: dict[str, object] = {}
+        self._references: dict[str, dict[str, Any]] = {}
         environment = {"references": self._references}
         self._found: dict[int, int] = {}  # for each line, how far it has been read: cells of a table share one
         row, before = 0, ""
@@ -73,43 +59,20 @@ class Markdown(TextFile):
             elif token.type == "html_block" and token.map:
                 self._add_html(token, *token.map)
             before = token.type
+        for reference in self._references.values():
+            self._add_title(reference["title"], *reference["map"])
 
-    def _add_front_matter(self, front: re.Match[str]) -> None:
-        """The values that readers see; those of YAML may go on in lines that are indented more than their keys."""
-        done = 0  # what looks like a key may be a line of a value
-        for key in _READ_KEY.finditer(front[0]):
-            if key.start() < done:
-                continue
-            end = start = front[0].find("\n", key.end())
-            while key["sign"] == ":" and (line := _FRONT_LINE.match(front[0], end)):
-                if line["indent"] is not None and len(line["indent"]) <= len(key["before"]):
-                    break
-                end = line.end()
-                start = end if line["indent"] is not None else start
-            done = max(start, key.end())
-            value = _READ_VALUE.fullmatch(front[0], key.end(), key.end() + len(front[0][key.end() : done].rstrip()))
-            if value and value["block"] == "|":
-                for line in re.finditer(r"\S[^\n]*", value["body"]):
-                    self.add_stretch(value.start("body") + line.start(), value.start("body") + line.end())
-            elif value and value["block"]:
-                for lines in re.finditer(r"\S[^\n]*(?:\n[ \t]*[^\s][^\n]*)*", value["body"]):
-                    self._add_value(lines[0], value.start("body") + lines.start(), is_block=True)
-            elif value:
-                self._add_value(value["value"], value.start("value"))
+    def language_marks(self) -> Iterator[LanguageMark]:
+        """The language in the front matter."""
+        return front_matter_marks(self.text)
 
-    def _add_value(self, source: str, start: int, is_block: bool = False) -> None:
-        """Add a value of front matter; its lines become one."""
-        value = re.sub(r"\s*\n\s*", " ", source.rstrip())
-        quote = value[0] if value[0] in "\"'" and not is_block else ""
-        text = re.sub(r"\\([\"\\])", r"\1", value[1:-1]) if quote else value
-
-        def put(translation: str) -> None:
-            is_plain = is_block or (not quote and _PLAIN_VALUE.fullmatch(translation))
-            is_single = quote == "'" and "'" not in translation
-            written = f"'{translation}'" if is_single else json.dumps(translation, ensure_ascii=False)
-            self.replace(start, start + len(source.rstrip()), translation if is_plain else written)
-
-        self.add(Unit(text), put)
+    def _add_title(self, title: str, first: int, last: int) -> None:
+        """Add the title of a link that is defined in some lines; one with references or escapes in it stays."""
+        start, end = self._starts[first], self._starts[min(last, len(self._lines))]
+        found = self.text.rfind(title, start, end)
+        if title and found > start and self.text[found - 1] in "\"'(":
+            put = partial(self.replace, found, found + len(title))
+            self.add(Unit(title), lambda translation: put(caption_source(translation)))
 
     def _add_html(self, token: Token, first: int, last: int) -> None:
         """The text of a block of HTML. One in a quotation is kept, and so are comments and expressions of JSX."""

@@ -10,6 +10,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from app.documents.formats.codes import is_code
@@ -166,9 +167,12 @@ class InlineContent:
         pattern = re.compile("|".join(patterns)) if patterns else None
 
         def parts(nodes: Sequence[Node]) -> Iterator[str]:
-            for node in nodes:
+            present = [node for node in nodes if node != ""]
+            for node, following in zip_longest(present, present[1:]):
                 if isinstance(node, str):
-                    yield pattern.sub(character, node) if pattern else node
+                    text = pattern.sub(character, node) if pattern else node
+                    begins_image = is_escaped and text.endswith("!") and _begins_label(following)
+                    yield f"{text[:-1]}\\!" if begins_image else text
                 elif isinstance(node, Group):
                     inside = "".join(parts(node.children))
                     yield from (node.source[0], inside)
@@ -361,3 +365,9 @@ def _closed(stack: list[_Open], run: str) -> str:
 
 def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
+
+
+def _begins_label(node: Node | None) -> bool:
+    """Whether the source of an element begins with a label in brackets, as a link does, and an image after ``!``."""
+    source = node.source[0] if isinstance(node, Group) else node.source if isinstance(node, Point) else ""
+    return str(source).startswith("[")

@@ -1,17 +1,20 @@
-"""What Word, PowerPoint and OpenDocument files share: an archive some of whose XML parts hold paragraphs."""
+"""What office documents share: an archive some of whose XML parts have paragraphs, metadata or names of languages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from lxml import etree
 
 from app.documents.formats.archives import Archive
+from app.documents.formats.codes import is_code
 from app.documents.formats.document_file import DocumentFile, Unit
-from app.documents.formats.xml_parts import ElementBudget, parsed, serialised
-from app.errors import DocumentRefused
+from app.documents.formats.languages import names_language, written_like
+from app.documents.formats.xml_parts import ElementBudget, clean, local_name, parsed, serialised
+from app.errors import DocumentRefused, DocumentTooComplex
 
 _DECLARATIONS = re.compile(rb"<!DOCTYPE|<!ENTITY")
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -21,8 +24,14 @@ _WORD = re.compile(r"[^\W\d_]{2}")
 _MAX_NUMBERING_PARTS = 21
 
 
+_METADATA = frozenset({"coreProperties", "document-meta"})
+"""Roots of the parts with metadata in the terms of Dublin Core."""
+
+_READ_METADATA = ("{*}title", "{*}subject", "{*}description", "{*}keywords", "{*}keyword")
+
+
 class OfficeFile(DocumentFile):
-    """An office document. A part in which nothing is translated stays byte for byte.
+    """An office document. A part in which nothing is translated, and no language named, stays byte for byte.
 
     Args:
         data: The file.
@@ -30,6 +39,9 @@ class OfficeFile(DocumentFile):
     Raises:
         DocumentRefused: See :class:`app.documents.formats.archives.Archive`; or a part is broken or declares entities.
     """
+
+    labels: Mapping[str, frozenset[str]]
+    """Names of attributes that readers see, such as descriptions of pictures, by the names of their elements."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
@@ -53,11 +65,15 @@ class OfficeFile(DocumentFile):
         raise NotImplementedError
 
     def part_names(self) -> list[str]:
-        """The names of the parts that hold paragraphs, in the order of the archive."""
+        """The names of the parts that hold paragraphs or metadata, in the order of the archive."""
         raise NotImplementedError
 
+    def style_names(self) -> list[str]:
+        """The names of parts without text that name its language. They are read when the document is written."""
+        return []
+
     def roots(self) -> Iterator[etree._Element]:
-        """The root of each part that holds paragraphs."""
+        """The root of each of these parts."""
         for name, tree in self._trees.items():
             self._part = name
             yield tree.getroot()
@@ -75,6 +91,39 @@ class OfficeFile(DocumentFile):
     def note_change(self) -> Callable[[], None]:
         """What notes that the part whose root was given last has changed."""
         return partial(self._changed.add, self._part)
+
+    def add_labels(self) -> None:
+        """Add the labels, and the metadata that readers see; names of people, dates and identifiers stay."""
+        for root in self.roots():
+            for element in root.iter(*(f"{{*}}{name}" for name in self.labels)):
+                names = self.labels[local_name(element)]
+                for name in [str(name) for name in element.attrib if str(name).rpartition("}")[2] in names]:
+                    self._add_label(element.get(name, ""), partial(set_attribute, element, name))
+            if local_name(root) in _METADATA:
+                for element in root.iter(*_READ_METADATA):
+                    self._add_label(element.text or "", partial(_set_text, element))
+
+    def _add_label(self, text: str, put: Callable[[str], None]) -> None:
+        if not is_code(text):
+            self.add(Unit(text), put)
+
+    def name_language(self, root: etree._Element, target: str) -> bool:
+        """Name the target language where a part names that of its text.
+
+        Args:
+            root: The root of the part.
+            target: The target language.
+
+        Returns:
+            Whether the part has changed.
+        """
+        is_changed = False
+        for element in root.iter("{*}language") if local_name(root) in _METADATA else ():
+            name = (element.text or "").strip()
+            if names_language(name) and written_like(name, target) != name:
+                element.text = written_like(name, target)
+                is_changed = True
+        return is_changed
 
     def add_numbering(self, parts: Sequence[str], put: Callable[[str], None]) -> None:
         """Add the words around the numbers of headings or of a list. The model reads them with a number.
@@ -118,10 +167,25 @@ class OfficeFile(DocumentFile):
         for root, aside in self._asides.items():
             del aside[:]
             root.remove(aside)
+        for name in [*self._trees, *self.style_names()] if target and self._changed else ():
+            with suppress(DocumentRefused, DocumentTooComplex):  # styles that cannot be read stay as they are
+                tree = self._trees[name] if name in self._trees else parsed(self.archive[name], ElementBudget())
+                if self.name_language(tree.getroot(), target):
+                    self._trees[name] = tree
+                    self._changed.add(name)
         changed = {
             name: serialised(tree, self.archive[name]) for name, tree in self._trees.items() if name in self._changed
         }
         return self.archive.with_parts(changed) if changed else self._data
+
+
+def set_attribute(element: etree._Element, name: str, text: str) -> None:
+    """Set an attribute of an element, without the characters that XML cannot hold."""
+    element.set(name, clean(text))
+
+
+def _set_text(element: etree._Element, text: str) -> None:
+    element.text = clean(text)
 
 
 def _declares(part: bytes) -> bool:

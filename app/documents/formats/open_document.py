@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -25,7 +25,8 @@ from app.documents.formats.inline import (
     paired,
     shown_text,
 )
-from app.documents.formats.office import OfficeFile
+from app.documents.formats.languages import is_east_asian, is_right_to_left, names_language, written_like
+from app.documents.formats.office import OfficeFile, set_attribute
 from app.documents.formats.xml_parts import MixedContent, clean, fill, local_name
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
@@ -64,6 +65,8 @@ class OpenDocumentText(OfficeFile):
     media_type = b"application/vnd.oasis.opendocument.text"
     """How its member ``mimetype`` begins."""
 
+    labels: Mapping[str, frozenset[str]] = dict.fromkeys(("a", "help-message", "error-message"), frozenset({"title"}))
+
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         for root in self.roots():
@@ -74,9 +77,10 @@ class OpenDocumentText(OfficeFile):
                     self._add_paragraph(element)
             for element in root.iter(f"{_FORM}*"):
                 for name in (f"{_FORM}label", f"{_FORM}title"):
-                    self.add(Unit(element.get(name, "")), partial(_set_attribute, element, name))
+                    self.add(Unit(element.get(name, "")), partial(set_attribute, element, name))
             for element in root.iter(*_NUMBERED):
                 self._add_numbering(element)
+        self.add_labels()
 
     def check(self) -> None:
         """Refuse an archive that is another kind of document."""
@@ -84,8 +88,25 @@ class OpenDocumentText(OfficeFile):
         self.archive.require("content.xml")
 
     def part_names(self) -> list[str]:
-        """The text and its styles, which have headers and footers; their names are fixed."""
-        return [name for name in self.archive.names if name in ("content.xml", "styles.xml")]
+        """The text, its styles, which have headers and footers, and its metadata; their names are fixed."""
+        return [name for name in self.archive.names if name in ("content.xml", "styles.xml", "meta.xml")]
+
+    def name_language(self, root: etree._Element, target: str) -> bool:
+        """Name the target language in metadata, and as that of text, for spelling checkers."""
+        is_changed = super().name_language(root, target)
+        kind = "-complex" if is_right_to_left(target) else "-asian" if is_east_asian(target) else ""
+        space = _STYLE if kind else _SPACE % "xsl-fo-compatible"
+        language, country = f"{space}language{kind}", f"{space}country{kind}"
+        for properties in root.iter(f"{_STYLE}text-properties"):
+            region = properties.get(country, "none")
+            name = properties.get(language, "") + ("" if region == "none" else f"-{region}")
+            if names_language(name) and (new := written_like(name, target)) != name:
+                is_changed = True
+                properties.set(language, new.partition("-")[0])
+                properties.set(country, new.rpartition("-")[2] if "-" in new else "none")
+                for other in (f"{_STYLE}rfc-language-tag{kind}", f"{space}script{kind}"):
+                    properties.attrib.pop(other, "")
+        return is_changed
 
     def _add_paragraph(self, paragraph: etree._Element) -> None:
         parts = divided(paired(_CONTENT.nodes(paragraph)))
@@ -162,10 +183,6 @@ class _TextContent(MixedContent):
             name = local_name(node.source) if isinstance(node, Point) else ""
             is_space = name == "s" and node.source.get(f"{_TEXT}c", "1") == "1"
             yield " " if is_space else Point(node.source, TAB) if name in ("s", "tab") else node
-
-
-def _set_attribute(element: etree._Element, name: str, text: str) -> None:
-    element.set(name, clean(text))
 
 
 def _shown(element: etree._Element) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from lxml import etree
 
 from app.documents.formats.archives import MACROS_REFUSED
+from app.documents.formats.languages import is_east_asian, is_right_to_left, names_language, written_like
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.xml_parts import parsed
 from app.errors import DocumentRefused
@@ -17,6 +18,10 @@ from app.errors import DocumentRefused
 _CONTENT_TYPES = "[Content_Types].xml"
 _MACRO_TYPE = re.compile(r"macroEnabled|vbaProject|vbaData", re.IGNORECASE)
 """What the types of parts and of their relationships hold in documents with macros, whatever the parts are called."""
+
+_METADATA = frozenset({"core-properties"})
+_WITH_LANGUAGE = ("{*}lang", "{*}rPr", "{*}endParaRPr", "{*}defRPr")
+"""Elements that name the language of runs: the first one in Word, the others in drawings and on slides."""
 
 
 class PackageFile(OfficeFile):
@@ -35,6 +40,13 @@ class PackageFile(OfficeFile):
     relationships: frozenset[str]
     """Last words of the types of those relationships that lead to parts with text."""
 
+    labels: Mapping[str, frozenset[str]] = {
+        **dict.fromkeys(("docPr", "cNvPr"), frozenset({"descr", "title"})),
+        "shape": frozenset({"alt", "title"}),
+        **dict.fromkeys(("hyperlink", "hlinkClick", "hlinkHover"), frozenset({"tooltip"})),
+        **dict.fromkeys(("tblCaption", "tblDescription"), frozenset({"val"})),
+    }
+
     def check(self) -> None:
         """Refuse a package of another kind, or one with macros."""
         self.archive.require(_CONTENT_TYPES)
@@ -50,7 +62,7 @@ class PackageFile(OfficeFile):
         self.archive.require(self._main)
 
     def part_names(self) -> list[str]:
-        """The names of the main part and of those with text that relationships lead to from there."""
+        """The names of the main part, of those with text that relationships lead to from there, and of the metadata."""
         reached = dict.fromkeys([self._main])
         queue = [self._main]
         for part in queue:
@@ -58,7 +70,21 @@ class PackageFile(OfficeFile):
                 if name not in reached:
                     reached[name] = None
                     queue.append(name)
+        reached.update(dict.fromkeys(self._related_parts("", _METADATA)))
         return [name for name in self.archive.names if name in reached]
+
+    def name_language(self, root: etree._Element, target: str) -> bool:
+        """Name the target language in metadata, and as that of runs, for spelling checkers."""
+        is_changed = super().name_language(root, target)
+        script = "bidi" if is_right_to_left(target) else "eastAsia" if is_east_asian(target) else "val"
+        for element in root.iter(*_WITH_LANGUAGE):
+            is_word = str(element.tag).endswith("}lang")
+            attribute = str(element.tag).removesuffix("lang") + script if is_word else "lang"
+            name = element.get(attribute, "")
+            if names_language(name) and written_like(name, target) != name:
+                element.set(attribute, written_like(name, target))
+                is_changed = True
+        return is_changed
 
     def _related_parts(self, part: str, kinds: frozenset[str]) -> Iterator[str]:
         """The parts that a part, or the package, has relationships of some kinds to."""

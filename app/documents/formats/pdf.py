@@ -143,7 +143,7 @@ def _as_html(pages: Sequence[Sequence[_Line]], title: str) -> str:
     compounds = compounds_of("\n".join(line.text for line in lines))
     parts = [
         "<!doctype html>",
-        '<html><head><meta charset="utf-8">',
+        '<html lang="und"><head><meta charset="utf-8">',  # of an unknown language
         f"<title>{html.escape(title)}</title></head><body>",
     ]
     for paragraph in _paragraphs(lines):

@@ -23,6 +23,9 @@ _PROSE = re.compile(
     "|epigraph|highlights|compound"
 )
 _NO_TITLE = re.compile("figure|container|versionadded|versionchanged|deprecated|only|tabs?|tab-set|grid|cssclass")
+_READ_OPTION = re.compile(r":(?:alt|caption|description|keywords):[ ]+(?=\S)")
+"""Options that readers see; the last two are those of the directive ``meta``."""
+
 _OBJECT = re.compile(
     r"(?:(?:py|c|cpp|js|rst|std):)?(?:function|method|classmethod|staticmethod|property|class|exception|attribute|data"
     r"|module|decorator|decoratormethod|member|macro|struct|enum|enumerator|type|var|namespace|directive|role|directive:option"
@@ -56,6 +59,7 @@ class RestructuredText(PlainText):
             has_options = False  # the line before is the first one of a directive, or an option of it
             signature: int | None = None  # the indentation of a directive whose argument goes on
             is_session = False  # of an interpreter; its output has no sign
+            read_option: int | None = None  # the indentation of an option that readers see, which goes on
             is_table = any(_TABLE.match(line.text) for line in lines)
             for line in lines:
                 prefix = line.prefix.expandtabs()
@@ -64,6 +68,16 @@ class RestructuredText(PlainText):
                     kept = None
                 is_session = is_session or ">>>" in line.prefix
                 is_signature = signature is not None and indent > signature
+                option = _READ_OPTION.match(line.text) if has_options and not is_signature and not is_table else None
+                if option:
+                    yield from filter(None, [prose])
+                    sign = line.marker + option[0]
+                    prose, read_option = [replace(line, marker=sign, text=line.text[option.end() :])], indent
+                    continue
+                if read_option is not None and indent > read_option:
+                    prose.append(line)
+                    continue
+                read_option = None
                 if kept is not None or is_table or is_session or is_signature:
                     continue
                 marker = _MARKER.match(line.text)

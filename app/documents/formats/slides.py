@@ -32,6 +32,7 @@ class Presentation(PackageFile):
             for paragraph in list(root.iter("{*}p")):
                 if "drawingml" in str(paragraph.tag):
                     paragraphs.add(paragraph)
+        self.add_labels()
 
 
 class SlideParagraphs(Paragraphs):

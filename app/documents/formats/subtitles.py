@@ -16,10 +16,12 @@ from app.documents.formats.cue_division import CUT, divide, wrap
 from app.documents.formats.cue_parts import TAG, CuePart, Line, part_of, parts_of
 from app.documents.formats.document_file import TextFile, unescaped
 from app.documents.formats.inline import Fragment, Group, Node, Point, shown_text, written
+from app.documents.formats.languages import LanguageMark, language_mark
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters
 
 _TIMES = re.compile(r"^[ \t]*\d[\d:.,]{3,14}[ \t]*-->[ \t]*\d[^\n]*(?:\n|\Z)", re.MULTILINE)
+_HEADER = re.compile(r"\ufeff?WEBVTT[^\n]*+\n(?:(?!Language:)[^\r\n]++\r?\n)*+Language:[ \t]*+(?P<language>[\w-]++)")
 _LINE = re.compile(r"(?:[^\\\n]|\\(?!N))++|\\N")
 """A line of a cue. ``\\N`` breaks lines in ASS, and in files that were made of it."""
 
@@ -161,6 +163,12 @@ class WebVtt(SubRip):
         super().__init__(data)
         if not self.text.startswith(("WEBVTT", "\ufeffWEBVTT")):
             raise DocumentRefused("The file is no WebVTT: it does not begin with WEBVTT.")
+
+    def language_marks(self) -> Iterator[LanguageMark]:
+        """The language in the header, as video sites write it."""
+        header = _HEADER.match(self.text)
+        mark = language_mark(self.text, *header.span("language")) if header else None
+        return iter([mark] if mark else [])
 
     def payload(self, lines: list[str], is_last: bool) -> list[str]:
         """The lines that a cue shows: those before the first empty one. Automatic captions have lines of spaces."""

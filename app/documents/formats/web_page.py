@@ -5,12 +5,25 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 
-from app.documents.formats.document_file import FRONT_MATTER, TextFile, Unit, unescaped
+from app.documents.formats.document_file import TextFile, Unit, unescaped, with_stretches
 from app.documents.formats.encodings import HTML
-from model.text.markup.html_items import html_items
-from model.text.markup.items import Item, Role
+from app.documents.formats.front_matter import add_front_matter, front_matter_marks
+from app.documents.formats.languages import LanguageMark, is_right_to_left, language_mark
+from model.text.markup.html_items import html_items, tag_attributes
+from model.text.markup.html_names import is_other_language
+from model.text.markup.items import ElementRules, Item, Role
 
+_MARKS = re.compile(r"\b(?:lang|dir)\s*=|<meta\b[^<>]*lang|locale", re.IGNORECASE)
+"""What the source of a tag has in it that depends on a language."""
+
+_META = re.compile(r"<meta\b", re.IGNORECASE)
+_LANGUAGE_KEYS = frozenset(
+    {"content-language", "language", "og:locale", "inlanguage", "dc.language", "dcterms.language"}
+)
+_WITH_DIRECTION = frozenset({"html", "body"})
 _SENTENCE_END = re.compile(r"[.!?…][\"'»”’)]{0,3}\s+|[。！？]")
 _TEXT_AREA = re.compile(r"<textarea\b[^<>]{0,500}+>\Z", re.IGNORECASE)
 _LONGEST_TAG = 520
@@ -33,9 +46,12 @@ class WebPage(TextFile):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self.text = self.prepared(self.text)
-        front_matter = FRONT_MATTER.match(self.text)
-        begin = front_matter.end() if front_matter else 0
-        for start, end in html_stretches(self.text[begin:]):
+        begin = add_front_matter(self)
+        items = html_items(self.text[begin:])
+        self._marks = [*front_matter_marks(self.text), *_marks(items, begin)]
+        outer = (mark for item in items if item.name == "html" for mark in _marks_of_tag(item.source, item.name))
+        self._language = next((mark.language for mark in outer if mark.language), "")
+        for start, end in stretches_of(self.text[begin:], items):
             self._add(begin + start, begin + end)
 
     def _add(self, start: int, end: int) -> None:
@@ -50,6 +66,76 @@ class WebPage(TextFile):
         """The page as HTML."""
         return text
 
+    def language_marks(self) -> Iterable[LanguageMark]:
+        """The attributes of translated elements that name their language or its direction, and metadata that does."""
+        return self._marks
+
+    def in_language(self, text: str, target: str) -> str:
+        """A paragraph whose tags name the target language."""
+        if not target or not _MARKS.search(text):
+            return text
+        items = html_items(text, ElementRules(language=self._language))
+        marks = (mark for mark in _marks(items, 0) if not is_other_language(mark.language, self._language))
+        return with_stretches(text, ((mark.start, mark.end, mark.write(target)) for mark in marks))
+
+
+def _marks(items: Iterable[Item], position: int) -> Iterator[LanguageMark]:
+    """What depends on the language of some items.
+
+    Args:
+        items: The items.
+        position: The index of the first one in the file.
+    """
+    for item in items:
+        # Elements that are kept have no name.
+        if item.name in _WITH_DIRECTION or (_MARKS.search(item.source) and (item.name or _META.match(item.source))):
+            for mark in _marks_of_tag(item.source, item.name):
+                yield replace(mark, start=position + mark.start, end=position + mark.end)
+        position += len(item.source)
+
+
+def _marks_of_tag(tag: str, name: str) -> Iterator[LanguageMark]:
+    """The marks of a tag.
+
+    Args:
+        tag: Its source.
+        name: The name of its element; empty for metadata.
+    """
+    values = {key: (start, end) for key, start, end in reversed(list(tag_attributes(tag)))}
+    values = {
+        key: (start + 1, end - 1) if tag[start : start + 1] in ("'", '"') else (start, end)
+        for key, (start, end) in values.items()
+    }
+    if name:
+        names = ["lang", "xml:lang"]
+    else:
+        keys = {
+            tag[slice(*values[key])].lower() for key in ("name", "property", "itemprop", "http-equiv") if key in values
+        }
+        names = ["content"] if keys & _LANGUAGE_KEYS else []
+    marks = [language_mark(tag, *values[key]) for key in names if key in values]
+    direction = values.get("dir", (-1, -1))
+    if name and tag[slice(*direction)].lower() in ("rtl", "ltr"):
+        is_outer = name in _WITH_DIRECTION
+        marks.append(LanguageMark(*direction, partial(_direction_like, tag[slice(*direction)], is_outer)))
+    elif name == "html" and "dir" not in values and not tag.startswith("</"):
+        end = len(name) + 1
+        marks.append(LanguageMark(end, end, lambda target: ' dir="rtl"' if is_right_to_left(target) else ""))
+    return iter(sorted(filter(None, marks), key=lambda mark: mark.start))
+
+
+def _direction_like(direction: str, is_outer: bool, target: str) -> str:
+    """The direction of an element of a page in the target language.
+
+    Args:
+        direction: The one that it has.
+        is_outer: Whether it is around all text. In others, text may be from left to right in any language.
+        target: The target language.
+    """
+    if is_right_to_left(target):
+        return "rtl" if is_outer else direction
+    return "ltr"
+
 
 def html_stretches(document: str) -> Iterator[tuple[int, int]]:
     """First and last character of each part of a page that has text of its own, between block elements.
@@ -59,9 +145,14 @@ def html_stretches(document: str) -> Iterator[tuple[int, int]]:
     Args:
         document: The page.
     """
+    return stretches_of(document, html_items(document))
+
+
+def stretches_of(document: str, items: Iterable[Item]) -> Iterator[tuple[int, int]]:
+    """As :func:`html_stretches`, with the items of the page."""
     run: list[Item] = []
     start = position = 0
-    for item in _divided_at_sentences(html_items(document)):
+    for item in _divided_at_sentences(items):
         is_boundary = item.role is Role.BOUNDARY
         if is_boundary or (run and position - start > _LONG and _ends_sentence(run[-1])):
             yield from _stretch(document, start, run)

@@ -55,6 +55,11 @@ class WordDocument(PackageFile):
                     initial = following_initial
             for text in root.iter("{*}lvlText"):
                 self._add_numbering(text)
+        self.add_labels()
+
+    def style_names(self) -> list[str]:
+        """The styles, which name the language of most text."""
+        return list(self._related_parts(self._main, frozenset({"styles"})))
 
     def _add_numbering(self, element: etree._Element) -> None:
         """Add the words around the numbers of a list or of headings."""

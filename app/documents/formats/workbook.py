@@ -69,6 +69,7 @@ class Workbook(PackageFile):
                 for paragraph in list(root.iter("{*}p")):
                     if "drawingml" in str(paragraph.tag):
                         slides.add(paragraph)
+        self.add_labels()
 
     def _add_text(self, text: etree._Element, rich: CellParagraphs) -> None:
         runs = list(text.iterchildren("{*}r"))

@@ -5,10 +5,14 @@
 import { readNpz } from "./npz.js";
 import { problemText, t } from "./texts.js";
 
-/** @import { Document, ErrorBody, Glossary, ModelsAnswer, StreamEvent, TranslateAnswer, Translation } from "./types.js" */
+/** @import { ChangedSentences, Document, ErrorBody, Glossary, ModelsAnswer, SentenceChange, SentencePage } from "./types.js" */
+/** @import { StreamEvent, TranslateAnswer, Translation } from "./types.js" */
 /** @import { Arrays } from "./npz.js" */
 
 const KEY = "verso.key";
+
+/** Characters of a body that a browser sends after the page was closed: 64 KiB, with up to three bytes for each. */
+const MAX_KEPT_ALIVE = 20_000;
 
 /** An error answer of the service; `message` is for users. */
 export class Problem extends Error {
@@ -22,6 +26,8 @@ export class Problem extends Error {
     this.name = "Problem";
     this.status = status;
     this.code = body.code ?? "unknown";
+    /** The refused fields, with what the service says of each. */
+    this.errors = body.errors ?? [];
   }
 }
 
@@ -58,6 +64,8 @@ export async function request(path, { method, json, form, accept = "application/
     response = await fetch(path, {
       method: method ?? (body === undefined ? "GET" : "POST"),
       headers,
+      // A change is sent to the end although the page is closed.
+      keepalive: method === "PATCH" && typeof body === "string" && body.length < MAX_KEPT_ALIVE,
       ...(body === undefined ? {} : { body }),
       ...(signal === undefined ? {} : { signal }),
       credentials: "omit",
@@ -226,6 +234,35 @@ export function readDocument(id) {
  */
 export function documentResult(id, partial) {
   return request(`documents/${encodeURIComponent(id)}/result${partial ? "?partial=true" : ""}`, { accept: "*/*" });
+}
+
+/**
+ * Sentences of a translated document.
+ *
+ * @param {string} id
+ * @param {{ after: number, limit: number, unconfirmed: boolean }} page The sentences after one of a number, perhaps only
+ *   those that are not confirmed.
+ * @returns {Promise<SentencePage>}
+ */
+export function readSentences(id, { after, limit, unconfirmed }) {
+  const query = new URLSearchParams({
+    after: String(after),
+    limit: String(limit),
+    ...(unconfirmed && { unconfirmed: "true" }),
+  });
+  return answer(`documents/${encodeURIComponent(id)}/sentences?${query}`);
+}
+
+/**
+ * Changes translations of sentences.
+ *
+ * @param {string} id
+ * @param {SentenceChange[]} sentences
+ * @returns {Promise<ChangedSentences>}
+ * @throws {Problem} With the sentences that cannot be saved in `errors`; then none is.
+ */
+export function changeSentences(id, sentences) {
+  return answer(`documents/${encodeURIComponent(id)}/sentences`, { method: "PATCH", json: { sentences } });
 }
 
 /**

@@ -12,10 +12,15 @@ import { chooseLanguage, otherLanguages, t } from "./texts.js";
 
 /** @import { Page, View } from "./types.js" */
 
-/** @type {Record<string, { title: string, load: () => Promise<(page: Page) => View> }>} Views are loaded when opened. */
+/**
+ * Views are loaded when opened. One without a link is a part of the view that it names.
+ *
+ * @type {Record<string, { title: string, part?: string, load: () => Promise<(page: Page) => View> }>}
+ */
 const VIEWS = {
   translate: { title: t("main.translate"), load: async () => (await import("./views/translate.js")).translateView },
   attention: { title: t("main.attention"), load: async () => (await import("./views/attention.js")).attentionView },
+  edit: { title: t("edit.title"), part: "translate", load: async () => (await import("./views/edit.js")).editView },
   tour: { title: t("main.howItWorks"), load: async () => (await import("./views/tour.js")).tourView },
 };
 const FIRST = "translate";
@@ -33,7 +38,9 @@ function showViews(page) {
   /** @type {View | undefined} */
   let shown;
   let turn = 0;
-  const links = Object.entries(VIEWS).map(([name, view]) => h("a", { href: `#/${name}` }, view.title));
+  const links = Object.entries(VIEWS)
+    .filter(([, view]) => !view.part)
+    .map(([name, view]) => h("a", { href: `#/${name}` }, view.title));
   element("views").setAttribute("aria-label", t("main.views"));
   fill(element("views"), ...links);
 
@@ -66,6 +73,7 @@ function showViews(page) {
     if (shown !== before) before?.hide?.();
     for (const link of links) {
       if (link.hash === `#/${name}`) link.setAttribute("aria-current", "page");
+      else if (link.hash === `#/${about.part}`) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
     document.title = `${about.title} · Verso`;

@@ -8,6 +8,7 @@ export interface ErrorBody {
   status: number;
   code: string;
   detail: string | null;
+  errors?: { field: string; message: string }[];
 }
 
 export interface Model {
@@ -105,7 +106,11 @@ export interface Translation {
   via?: { language: string; model: string };
   detected: { language: string; confidence: number } | null;
   confidence?: Confidence;
-  integrity?: { status: "intact" | "restored"; spans: { source: Span; target: Span; restored: boolean }[] };
+  integrity?: {
+    status: "intact" | "restored";
+    spans: { source: Span; target: Span; restored: boolean }[];
+    numbers?: { source: Span; target: Span }[];
+  };
   glossary?: { source: Span; target: Span | null; status: "used" | "replaced" | "missing" }[];
   search?: SearchStep[];
 }
@@ -138,6 +143,49 @@ export interface Document {
   expires_at: string;
   untranslated?: number;
   problem?: ErrorBody;
+}
+
+/** A sentence of a translated document. */
+export interface Sentence {
+  number: number;
+  /** The paragraph that it belongs to. */
+  text: number;
+  /** With markers of inline elements, such as {1} and {/1}. */
+  source: string;
+  translation: string;
+  edited: boolean;
+  confirmed: boolean;
+  /** If it is edited. */
+  machine_translation?: string;
+  /** By number, what the element of a marker shows. */
+  markers?: Record<string, string>;
+}
+
+/** What is known of all sentences of a document. */
+export interface SentenceCounts {
+  total: number;
+  edited: number;
+  confirmed: number;
+  expires_at: string;
+}
+
+export interface SentencePage extends SentenceCounts {
+  filename: string;
+  source: string;
+  target: string;
+  sentences: Sentence[];
+  /** The number after which the next page begins. */
+  next: number | null;
+}
+
+export interface ChangedSentences extends SentenceCounts {
+  sentences: Sentence[];
+}
+
+export interface SentenceChange {
+  number: number;
+  translation: string;
+  confirmed: boolean;
 }
 
 /** A term typed by hand. */

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -47,6 +46,7 @@ from app.http.schemas.documents import (
     DocumentsBody,
     ListedDocumentBody,
     SentencesBody,
+    shown_time,
 )
 from app.http.schemas.problems import ProblemBody
 from app.http.state import documents_of, settings_of
@@ -163,8 +163,8 @@ async def list_documents(
             id=document.id,
             status=document.status,
             filename=document.filename,
-            created_at=_shown_time(document.created_at),
-            expires_at=_shown_time(document.expires_at),
+            created_at=shown_time(document.created_at),
+            expires_at=shown_time(document.expires_at),
         )
         for document in documents
     ]
@@ -197,7 +197,7 @@ async def document(request: Request, id: str) -> DocumentBody:
     ),
 )
 async def document_result(request: Request, id: str, partial: bool = False) -> Response:
-    """The translated file, in the format of the source.
+    """The translated file, in the format of the source, with the changes of its translation.
 
     With `partial`, also of a document that is not done, has failed or was cancelled: the rest is as in the source.
     """
@@ -236,13 +236,8 @@ def document_body(document: Document) -> DocumentBody:
         filename=document.filename,
         sentences=SentencesBody(done=document.num_done, total=document.num_sentences),
         seconds_left=None if seconds_left is None else round(seconds_left, 1),
-        expires_at=_shown_time(document.expires_at),
+        expires_at=shown_time(document.expires_at),
         untranslated=document.num_left,
         already_in=document.target if document.was_in_target else None,
         problem=None if document.problem is None else ProblemBody.model_validate(document.problem),
     )
-
-
-def _shown_time(seconds: float) -> datetime:
-    """A time in seconds since 1970, to the second."""
-    return datetime.fromtimestamp(round(seconds), UTC)

@@ -48,6 +48,7 @@ from app.telemetry.logs import log_fields
 from model.errors import EmptySource, InvalidMarkup, InvalidPrefix, MarkupNotKept, SeveralSentences
 
 if TYPE_CHECKING:
+    from model.translation.quantities import NumberUse
     from model.translation.results import SpanUse
 
 router = APIRouter(
@@ -204,7 +205,9 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
             "via": text.via,
             "detected": text.detected,
             "confidence": result.confidence,
-            "integrity": None if result.integrity is None else _integrity(result.integrity),
+            "integrity": _integrity(result.integrity or (), result.numbers)
+            if result.integrity or result.numbers
+            else None,
             "untranslated": result.num_untranslated,
             "glossary": result.glossary,
             "search": search_body(result.search),
@@ -213,6 +216,6 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
     )
 
 
-def _integrity(spans: Sequence[SpanUse]) -> IntegrityBody:
+def _integrity(spans: Sequence[SpanUse], numbers: Sequence[NumberUse]) -> IntegrityBody:
     status = "restored" if any(span.restored for span in spans) else "intact"
-    return IntegrityBody.model_validate({"status": status, "spans": spans})
+    return IntegrityBody.model_validate({"status": status, "spans": spans, "numbers": numbers})

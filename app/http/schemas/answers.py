@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 def is_none(value: object) -> bool:
     """Whether a field is absent from the answer."""
     return value is None
+
+
+def is_empty(value: Sequence[object]) -> bool:
+    """Whether a list is absent from the answer."""
+    return not value
 
 
 class AnswerBody(BaseModel):

@@ -1,4 +1,4 @@
-"""Bodies of ``/documents``, and examples."""
+"""Bodies of ``/documents``, and examples; those of sentences are in :mod:`app.http.schemas.sentences`."""
 
 from __future__ import annotations
 
@@ -86,6 +86,11 @@ class DocumentsBody(AnswerBody):
 
     next: str | None
     """The `after` of the next page; null if there may be no more documents."""
+
+
+def shown_time(seconds: float) -> datetime:
+    """A time in seconds since 1970, to the second."""
+    return datetime.fromtimestamp(round(seconds), UTC)
 
 
 DOCUMENT_REQUESTS = request_examples(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.http.schemas.answers import AnswerBody, DetectedBody, SearchStepBody, is_none
+from app.http.schemas.answers import AnswerBody, DetectedBody, SearchStepBody, is_empty, is_none
 from app.http.schemas.memory_fields import MemoryUseBody
 from app.http.schemas.problems import ProblemBody
 
@@ -37,14 +37,31 @@ class SpanUseBody(AnswerBody):
     """Whether it was placed by alignment, because the model did not place it."""
 
 
+class NumberUseBody(AnswerBody):
+    """A number, date or time that the model did not write, or wrote in another form."""
+
+    source: tuple[int, int]
+    """First character of the number and the one after its last, in the text sent."""
+
+    target: tuple[int, int]
+    """Its position in the translation."""
+
+    status: Literal["respelled", "protected"]
+    """`respelled` if it replaces what the model wrote, `protected` if the model only placed it."""
+
+
 class IntegrityBody(AnswerBody):
-    """The protected spans of a text."""
+    """The protected spans of a text, and its numbers that the model did not write."""
 
     status: Literal["intact", "restored"]
     """`restored` if any span was."""
 
     spans: list[SpanUseBody]
     """The protected spans, in the order of the source. Each is in the translation exactly once."""
+
+    numbers: list[NumberUseBody] = Field(default_factory=list, exclude_if=is_empty)
+    """Numbers, dates and times that the model did not write, or wrote in another form. All others are as it wrote
+    them."""
 
 
 class TermUseBody(AnswerBody):

@@ -359,21 +359,31 @@ def _with_code(source: str, text: str) -> str:
     return value if len(value) == len(text) and "<" not in value else ""
 
 
+def tag_attributes(tag: str) -> Iterator[tuple[str, int, int]]:
+    """The attributes of a tag: their names in lower case, and where their values begin and end, with quotation marks.
+
+    Args:
+        tag: The source of the tag, or of an element that begins with it.
+    """
+    name_end = _TAG_NAME.match(tag)
+    position = name_end.end() if name_end else len(tag)
+    while position < len(tag):
+        match = _ATTRIBUTE.match(tag, position)
+        if match is None or match.end() == position:
+            return
+        position = match.end()
+        yield match["name"].lower(), *match.span("value")
+
+
 def _translated_attributes(source: str, token: Token) -> Iterator[Attribute]:
     attributes = _values(token)
     names = translated_names(token.tag or "", attributes)
     values = {name: attributes[name] for name in names}
     if not any(character.isalpha() for value in values.values() for character in value):
         return
-    name_end = _TAG_NAME.match(source)
-    position = name_end.end() if name_end else len(source)
-    while position < len(source):
-        match = _ATTRIBUTE.match(source, position)
-        if match is None or match.end() == position:
-            return
-        position = match.end()
-        text = values.pop(match["name"].lower(), "")  # the first of equal names counts
+    for name, start, end in tag_attributes(source):
+        text = values.pop(name, "")  # the first of equal names counts
         if has_code(text):
-            text = _with_code(match["value"] or "", text)
-        if match["value"] and not _CONTROL.search(text) and any(character.isalpha() for character in text):
-            yield Attribute(*match.span("value"), text)
+            text = _with_code(source[start:end], text)
+        if start < end and not _CONTROL.search(text) and any(character.isalpha() for character in text):
+            yield Attribute(start, end, text)

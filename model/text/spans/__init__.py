@@ -15,6 +15,7 @@ from model.text.symbols import Span
 __all__ = ["KINDS", "LINE_BREAKS", "Kind", "Role", "default_spans", "possible_kinds"]
 
 KINDS: tuple[Kind, ...] = (
+    code.FRONT_MATTER,
     code.IN_BACKTICKS,
     code.LITERAL_BLOCK,
     *messages.KINDS,

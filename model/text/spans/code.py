@@ -14,6 +14,24 @@ _FENCE = re.compile(r"\s*(?P<fence>`{3,}|~{3,})(?P<info>.*)")
 _BACKTICKS = re.compile("`+")
 
 
+_FRONT_MATTER = re.compile(
+    r"---[ \t]*+\r?\n(?=[a-z#])"
+    r"(?:(?!---|\.\.\.)(?:[\w\"'][^\r\n:]*+:(?=\s)|[- \t#\]}]|(?=\r?\n))[^\r\n]*+\r?\n)++"
+    r"(?:---|\.\.\.)(?=[ \t]*+(?:\r?\n|\Z))"
+    r"|\+\+\+[ \t]*+\r?\n(?=[a-z#\[])(?:(?!\+\+\+)[^\n]*+\n)++\+\+\+(?=[ \t]*+(?:\r?\n|\Z))"
+)
+"""Metadata in YAML or TOML: each line has a key, belongs to the value of the line before, or is a comment."""
+
+
+def _front_matter(text: str) -> Iterator[Span]:
+    """The lines of the metadata at the beginning of a text for a program that makes a site of it."""
+    if block := _FRONT_MATTER.match(text):
+        for line in _LINE.finditer(text, 0, block.end()):
+            start, end = _strip(text, *line.span())
+            if start < end:
+                yield start, end
+
+
 def code_in_backticks(text: str) -> Iterator[Span]:
     """Code in backticks: between two equal runs of backticks in a line, and the lines of a fenced block."""
     fence = ""
@@ -271,6 +289,21 @@ LITERAL_BLOCK = Kind(
     role="boundary",
     finder=_literal_blocks,
     used_by="reStructuredText",
+)
+
+FRONT_MATTER = Kind(
+    "front matter",
+    "",
+    re.compile(r"\A(?:---|\+\+\+)[ \t]*+\r?\n[a-z#\[]"),
+    (
+        "⟦---⟧\n⟦title: My house⟧\n⟦tags: [a, b]⟧\n⟦---⟧\nIt is red.",
+        "⟦---⟧\n⟦# of the page⟧\n⟦hero:⟧\n  ⟦- text: The red house⟧\n\n⟦...⟧\nIt is red.",
+        '⟦+++⟧\n⟦title = "My house"⟧\n⟦+++⟧\nIt is red.',
+    ),
+    ("---\nA house\n---", "---\na house: red\nIt is old.\n---", "A\n---\nb: c\n---", "---\na: b\n"),
+    role="boundary",
+    finder=_front_matter,
+    used_by="Markdown, Hugo, Jekyll, Docusaurus",
 )
 
 IN_BACKTICKS = Kind(

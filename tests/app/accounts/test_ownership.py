@@ -19,7 +19,7 @@ from app.glossaries.store import FILE_NAME, Dictionary, GlossaryStore
 from model.text.glossary import GlossaryTerm
 from tests.app.accounts.keyed import bearer, make_key, serving, used
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("idle_file_processes")]
 
 FIELDS = {"source": "en", "target": "de", "decoding": "greedy"}
 TERMS = {"source_lang": "en", "target_lang": "de", "entries": "cat\tKatze", "entries_format": "tsv"}

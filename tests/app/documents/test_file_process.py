@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -149,12 +150,12 @@ async def test_a_file_gets_no_settings_and_cannot_write(
 
 async def test_the_process_is_ended_with_a_call_that_is_cancelled(files: FileProcess, hostile: DocumentFormat) -> None:
     await files.read(hostile, b"a = 1")
-    began = time.monotonic()
+    before = os.times()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
             await files.read(hostile, b"while True: pass")
     assert (await files.read(hostile, b"a = 1")).units
-    assert time.monotonic() - began < 15  # it would take 20 s of processor time
+    assert os.times().children_user - before.children_user < 10  # it may take 20 s of processor time
 
 
 async def test_one_file_at_a_time_is_read(files: FileProcess, hostile: DocumentFormat) -> None:

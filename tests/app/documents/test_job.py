@@ -19,7 +19,9 @@ pytestmark = pytest.mark.anyio
 async def test_sentences_that_stay_in_their_language_are_counted_like_those_that_fail() -> None:
     stored: list[tuple[Mapping[int, str | None], int, int]] = []
 
-    async def store(translations: Mapping[int, str | None], num_sentences: int, num_left: int) -> None:
+    async def store(
+        translations: Mapping[int, str | None], num_sentences: int, num_left: int, positions: Mapping[int, bytes]
+    ) -> None:
         stored.append((translations, num_sentences, num_left))
 
     service: Any = RoteService(errors={"nan": DecodingError("NaN")})

@@ -34,6 +34,12 @@ def test_what_only_looks_like_a_sign_stays_text(text: str) -> None:
     assert len(texts_of(".md", text)) > 0
 
 
+def test_an_exclamation_mark_before_a_note_or_a_link_makes_no_image_of_it() -> None:
+    file = read(".md", "Stop[^1] is *new* [a](b).\n\n[^1]: A note.\n")
+    written = file.write(['Halt!<img id="0"> ist <i id="1">neu</i>!<i id="2">a</i>.', None], "de").decode()
+    assert written == "Halt\\![^1] ist *neu*\\![a](b).\n\n[^1]: A note.\n"
+
+
 @pytest.mark.parametrize(
     ("source", "translation", "written"),
     [

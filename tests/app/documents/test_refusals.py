@@ -227,7 +227,7 @@ def test_a_book_may_have_document_types_because_nothing_reads_them() -> None:
 
 @pytest.mark.parametrize("suffix", READERS)
 @given(data=st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_a_damaged_file_is_refused_or_read(suffix: str, data: st.DataObject) -> None:
     content = bytearray(FILES.get(suffix, FILES[".html"]))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -245,7 +245,7 @@ def test_a_damaged_file_is_refused_or_read(suffix: str, data: st.DataObject) -> 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in READERS if suffix in TEXT_FILES])
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode(errors="replace")))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_any_bytes_are_refused_or_read(suffix: str, content: bytes) -> None:
     try:
         file = read(suffix, content)
@@ -256,7 +256,7 @@ def test_any_bytes_are_refused_or_read(suffix: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("suffix", [".docx", ".odt"])
 @given(text=st.text(st.characters(codec="utf-8"), max_size=40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_translation_can_be_written_into_xml(suffix: str, text: str) -> None:
     file = read(suffix, FILES[suffix])
     written = file.write([text if unit.format == "text" else None for unit in file.units], "de")

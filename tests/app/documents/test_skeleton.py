@@ -97,7 +97,7 @@ def replaced(data: bytes, part: str, old: str, new: str) -> bytes:
     [
         (".docx", "word/document.xml", "<w:b/>", ""),
         (".docx", "word/document.xml", "<w:tr>", '<w:tr a="b">'),
-        (".docx", "docProps/core.xml", "</", " </"),
+        (".docx", "docProps/app.xml", "</", " </"),
         (".pptx", "ppt/slides/slide1.xml", ' b="1"', ""),
         (".odt", "content.xml", 'outline-level="1', 'outline-level="2'),
         (".epub", "OEBPS/style.css", "", " "),

@@ -25,7 +25,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(("structures", "example"), EXAMPLES)
 def test_a_structure_is_translated_or_kept(structures: Structures, example: str, line_end: str) -> None:
     source, expected = structures.source_and_translation(example.replace("\r\n", "\n").replace("\n", line_end))
-    make, content_of = ARCHIVES.get(structures.suffix, (str.encode, bytes.decode))
+    make, content_of = ARCHIVES.get(structures.part or structures.suffix, (str.encode, bytes.decode))
     assert content_of(translated(structures.suffix, make(source))) == expected
 
 

@@ -51,7 +51,7 @@ def as_pickle(folder: Path, **options: Any) -> Path:
 
 def refused(folder: Path, *words: str, overrides: Overrides = Overrides()) -> str:  # noqa: B008  (frozen)
     """Import a folder that must be refused in one line with these words, without output; returns the message."""
-    out = folder.parent / "out" / "bundle.pt"
+    out = folder.parent / "out" / "bundle.verso"
     with pytest.raises(ArtifactError) as caught:
         import_checkpoint(folder, out, "float32", overrides=overrides, report=lambda line: None)
     message = str(caught.value)
@@ -67,7 +67,7 @@ def refused(folder: Path, *words: str, overrides: Overrides = Overrides()) -> st
 def test_an_undamaged_copy_is_imported(copy: Copy, family: str) -> None:
     overrides = Overrides(pairs=(("en", "fr"),)) if family == "multilingual" else Overrides()
     folder = copy(family)
-    import_checkpoint(folder, folder / "bundle.pt", "float32", overrides=overrides, report=lambda line: None)
+    import_checkpoint(folder, folder / "bundle.verso", "float32", overrides=overrides, report=lambda line: None)
 
 
 # --- the folder and its files
@@ -219,7 +219,7 @@ def test_weights_that_only_torch_takes_for_an_archive_are_imported(copy: Copy) -
     folder = copy("marian")
     path = as_pickle(folder)
     path.write_bytes(of_two_disks(path.read_bytes()))
-    import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
+    import_checkpoint(folder, folder / "bundle.verso", "float32", report=lambda line: None)
 
 
 class LeavesAMark:
@@ -801,8 +801,6 @@ def test_for_any_value_of_a_key_the_import_succeeds_or_is_refused_with_a_reason(
     copy: Copy, monkeypatch: pytest.MonkeyPatch, family: str, name: str
 ) -> None:
     folder = copy(family)
-    # Scripting takes longest and does not depend on the values.
-    monkeypatch.setattr(importer, "script_in_place", lambda transformer, precision: transformer)
     monkeypatch.setattr(importer, "write_bundle", write_without_weights)
     body = json.loads((folder / name).read_text())
 
@@ -816,7 +814,7 @@ def test_for_any_value_of_a_key_the_import_succeeds_or_is_refused_with_a_reason(
         (folder / name).write_text(json.dumps({**body, key: value}))
         message = "none"
         try:
-            import_checkpoint(folder, folder / "bundle.pt", "float32", report=lambda line: None)
+            import_checkpoint(folder, folder / "bundle.verso", "float32", report=lambda line: None)
         except ModelError as error:
             message = str(error)
         assert len(message.splitlines()) == 1

@@ -27,7 +27,7 @@ def both(
         import ctranslate2
 
         ctranslate2.converters.TransformersConverter(str(folder / "hf")).convert(str(folder / "ct2"))
-    import_checkpoint(folder / "hf", folder / "bundle.pt", "float32", report=lambda line: None)
+    import_checkpoint(folder / "hf", folder / "bundle.verso", "float32", report=lambda line: None)
     engine = ctranslate2.Translator(str(folder / "ct2"), compute_type="float32", inter_threads=1, intra_threads=1)
     ids = json.loads((folder / "hf" / "vocab.json").read_text())
     pieces = {number: piece for piece, number in ids.items()}
@@ -45,7 +45,7 @@ def both(
             for r in results
         ]
 
-    return Translator.load(folder / "bundle.pt"), answers
+    return Translator.load(folder / "bundle.verso"), answers
 
 
 @pytest.mark.parametrize(

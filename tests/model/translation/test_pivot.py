@@ -266,6 +266,51 @@ def test_a_sentence_that_is_too_long_for_the_second_model_is_split(toy: Translat
     assert onward.complete().num_sentences == 2
 
 
+def sentences_of(text: str, translation: Translation) -> list[tuple[str, str]]:
+    """The sentences of a text and of its translation."""
+    assert translation.sentences is not None
+    return [(text[slice(*source)], translation.text[slice(*target)]) for source, target in translation.sentences]
+
+
+@pytest.mark.parametrize(
+    ("text", "format", "sentences"),
+    [
+        ("red cat.\n - old tree. tree.", "text", ["red cat.", "old tree.", "tree."]),
+        ("<p>red <b>cat</b>.</p> old tree. tree.", "html", ["red <b>cat</b>.", "old tree.", "tree."]),
+    ],
+)
+def test_the_positions_of_sentences_are_those_of_the_text(
+    text: str, format: TextFormat, sentences: list[str], toy: Translator
+) -> None:
+    options = replace(GREEDY, format=format, return_sentences=True)
+    translation = translate(text, options, toy)
+    assert translation.text == text
+    assert sentences_of(text, translation) == [(sentence, sentence) for sentence in sentences]
+    assert translate(text, replace(options, return_sentences=False), toy).sentences is None
+
+
+def test_a_sentence_that_is_divided_for_the_second_leg_is_one_and_one_that_stays_keeps_its_position(
+    told: Translator, toy: Translator, toy_bundle: Path
+) -> None:
+    options = replace(GREEDY, return_sentences=True)
+    short = Translator(load_bundle(toy_bundle, "cpu"))
+    short.pipeline._max_source_tokens = 6
+    text = "old tree. red cat sees old dog. tree."
+    first, divided, last = sentences_of(text, translate(text, options, toy, short))
+    assert (first, last) == (("old tree.", "old tree."), ("tree.", "tree."))
+    assert divided[0] == "red cat sees old dog." and divided[1].endswith(" dog.")
+
+    text = "red cat. the cat likes a dog. red cat."
+    plan = prepare_first(told.pipeline, toy.pipeline, text, BACK, options)
+    loop(plan, 1, "dog", told.pipeline.tokenizer)
+    plan.settle([Hypothesis(told.pipeline.tokenizer.encode_target("alten Hund.")[:-1], None, "stop")] * 2)
+    onward = SecondLeg(plan, attention(told, plan.attended), None, toy.pipeline, BACK[1:], options)
+    onward.settle([Hypothesis(toy.pipeline.tokenizer.encode_target("old dog.")[:-1], None, "stop")] * 2)
+    translation = onward.complete(attention(toy, onward.attended))
+    stays = "the cat likes a dog."
+    assert sentences_of(text, translation) == [("red cat.", "old dog."), (stays, stays), ("red cat.", "old dog.")]
+
+
 def test_apostrophes_are_escaped_as_in_the_text_if_the_pivot_text_has_none() -> None:
     told = told_model("'")
     for text, expected in (

@@ -10,7 +10,7 @@ from model.decoding.options import Hypothesis
 from model.text.symbols import Part, Symbol
 from model.text.tokenizer_training import learn_tokenizer
 from model.translation.capabilities import Capabilities
-from model.translation.options import TranslationOptions
+from model.translation.options import Formality, TranslationOptions
 from model.translation.reading import SentenceReader
 from model.translation.verification import Findings, Verifier
 from model.translation.writing import SentenceWriter
@@ -21,9 +21,9 @@ READER = SentenceReader(TOKENIZER, Capabilities(placeholders=4), fold_capitals=F
 VERIFIER = Verifier(READER, SentenceWriter(TOKENIZER), retry_loops=False)
 
 
-def findings(text: str, answer: str) -> Findings:
+def findings(text: str, answer: str, formality: Formality | None = None) -> Findings:
     """What is wrong with an answer, in which ``<0>`` is the placeholder of the first span."""
-    options = TranslationOptions()
+    options = TranslationOptions(formality=formality)
     spans = list(READER.protected_spans(text, "auto", "en"))
     sentence = READER.read(text, 0, len(text), spans, options, ("en", "de"), READER.edits(text, spans, "en"))
     parts: list[Part] = [
@@ -56,3 +56,21 @@ def test_spans_and_quotation_marks_are_loose_if_their_words_are_elsewhere_or_not
     found = findings(text, answer)
     assert [text[slice(*span)] for span in found.loose] == loose
     assert found.severity == bool(loose)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "formality", "is_other"),
+    [
+        ("Please wait.", "Bitte warten Sie.", "informal", True),
+        ("Please wait.", "Bitte warte.", "informal", False),
+        ("How are you?", "Wie geht es dir?", "formal", True),
+        ("How are you?", "Wie geht es Ihnen?", "formal", False),
+        ("She waits for you.", "Sie wartet auf dich.", "informal", False),
+        ("How are you?", "Wie geht es dir?", None, False),
+    ],
+)
+def test_a_translation_in_another_form_of_address_than_the_requested_one_is_not_sound(
+    text: str, answer: str, formality: Formality | None, is_other: bool
+) -> None:
+    found = findings(text, answer, formality)
+    assert (found.has_other_form, found.severity) == (is_other, int(is_other))

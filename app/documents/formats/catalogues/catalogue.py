@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -123,22 +122,3 @@ class CatalogueFile(TextFile):
         """Replace ``text[start:end]``, unless it would stay the same."""
         if self.text[start:end] != text:
             self.replace(start, end, text)
-
-
-def is_language_code(text: str) -> bool:
-    """Whether a text has the form of a language code, such as ``de`` or ``pt_BR``."""
-    return bool(_LANGUAGE_CODE.fullmatch(text))
-
-
-def plain_language(code: str) -> str:
-    """A language code without script and region."""
-    return _REGION.split(code.strip(), maxsplit=1)[0].lower()
-
-
-def names_same_language(first: str, second: str) -> bool:
-    """Whether two language codes name one language, in any regions: ``de_AT`` and ``de``."""
-    return plain_language(first) == plain_language(second)
-
-
-_REGION = re.compile("[-_@.]")
-_LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|\d{3}))?")

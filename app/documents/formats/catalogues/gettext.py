@@ -6,16 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.documents.formats.catalogues.catalogue import (
-    CatalogueFile,
-    Message,
-    State,
-    names_same_language,
-    plain_language,
-)
+from app.documents.formats.catalogues.catalogue import CatalogueFile, Message, State
 from app.documents.formats.catalogues.escapes import Escapes
 from app.documents.formats.document_file import Unit
 from app.documents.formats.encodings import GETTEXT
+from app.documents.formats.languages import names_same_language, plain_language
 from app.errors import DocumentRefused
 
 _LINE = re.compile(r"^[^\S\n]*+(?P<content>[^\r\n]*[^\s])[^\S\n]*+(?:\n|\Z)", re.MULTILINE)

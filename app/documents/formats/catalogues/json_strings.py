@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import tee, zip_longest
 
-from app.documents.formats.catalogues.catalogue import CatalogueFile, is_language_code, names_same_language
+from app.documents.formats.catalogues.catalogue import CatalogueFile
+from app.documents.formats.languages import is_language_code, names_same_language
 from app.errors import DocumentRefused
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]++')

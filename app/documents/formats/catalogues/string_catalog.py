@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.documents.formats.catalogues.catalogue import Message, names_same_language
+from app.documents.formats.catalogues.catalogue import Message
 from app.documents.formats.catalogues.json_strings import JsonFile, JsonValue
 from app.documents.formats.document_file import Unit
+from app.documents.formats.languages import names_same_language
 from app.errors import DocumentRefused
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from xml.parsers import expat
 
-from app.documents.formats.catalogues.catalogue import CatalogueFile, Message, names_same_language
+from app.documents.formats.catalogues.catalogue import CatalogueFile, Message
 from app.documents.formats.document_file import Unit, unescaped
 from app.documents.formats.encodings import XML
 from app.documents.formats.inline import Fragment, Group, Node, Point, written
+from app.documents.formats.languages import names_same_language
 from app.documents.formats.xml_parts import MAX_NESTING, ElementBudget, clean
 from app.errors import DocumentRefused
 from app.serving.detection import has_letters

@@ -9,14 +9,15 @@ from typing import Any
 
 import yaml
 
-from app.documents.formats.catalogues.catalogue import CatalogueFile, is_language_code, names_same_language
+from app.documents.formats.catalogues.catalogue import CatalogueFile
+from app.documents.formats.languages import is_language_code, names_same_language
 from app.errors import DocumentRefused
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STRING = "tag:yaml.org,2002:str"
 _PROPERTIES = re.compile(r"(?:[&!]\S*+\s++)*+")
 _PLAIN = re.compile(r"(?![-?:](?:\s|\Z))[^\s,\[\]{}#&*!|>'\"%@`](?:[^\n\r:#]|:(?=\S)|(?<=\S)#)*+(?<!\s)")
-_FLOW_SIGN = re.compile(r"[,\[\]{}]")
+_FLOW_SIGN = re.compile(r"\A[-?:]|[,\[\]{}]")
 _LINE_END = re.compile("[\n\x85\u2028\u2029]")
 _SPACE = " \t\r\n"
 _MAX_DEPTH = 200

@@ -51,6 +51,8 @@ _FIRST_LOOK_S = 4.0
 _SAME_LANGUAGE = "Source and target language are the same."
 
 
+# DeepL's SDK for Java ends the path in a slash.
+@router.post("/v2/document/", name="deepl_add_document_with_slash", include_in_schema=False)
 @router.post(
     "/v2/document",
     name="deepl_add_document",

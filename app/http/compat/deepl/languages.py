@@ -84,7 +84,9 @@ async def served_languages(
     request: Request,
     body: Annotated[ResourceParameters, reads(ResourceParameters, {"texts": {"resource": "translate_text"}})],
 ) -> Response:
-    """All languages. They are the same for texts, documents and glossaries."""
+    """All languages. They are the same for texts, documents and glossaries; what is not offered has none."""
+    if not body.is_offered:
+        return answer(DeepLServedLanguages([]))
     pairs = await service_of(request).language_pairs()
     formal = set() if body.resource == "glossary" else _languages_with_formality(request)
     sources = {standard_code(code): english_name(code) for code in map(plain_code, pairs.sources)}

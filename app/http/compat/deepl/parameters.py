@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from unicodedata import category
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.http.compat.deepl.answers import TSV
@@ -28,10 +28,6 @@ def _parts(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _none_for_empty(value: Any) -> Any:
-    return None if value == "" else value
-
-
 def _as_digit(value: Any) -> Any:
     """Convert ``split_sentences`` from a number or a boolean to a string."""
     return str(int(value)) if isinstance(value, int) else value
@@ -45,7 +41,7 @@ def _named(value: str) -> str:
 
 def _without_effect(value: Any) -> None:
     """Refuse a parameter that would change the translations and is not supported."""
-    if value not in (None, "", [], {}):
+    if value not in (None, [], {}):
         raise PydanticCustomError("without_effect", "has no effect on this server; leave it out")
 
 
@@ -76,18 +72,18 @@ class NoParameters(_Parameters):
 
 
 class GlossaryChoice(_Parameters):
-    """Languages, the form of address, and stored glossaries."""
+    """Languages, the form of address, and stored glossaries. An optional parameter that is empty counts as absent."""
 
     target_lang: Code
     """The target language, with or without a region: `DE`, `EN-US`."""
 
-    source_lang: Annotated[Code | None, BeforeValidator(_none_for_empty)] = None
+    source_lang: Code | None = None
     """The language of the texts; detected for each text unless given."""
 
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     """The form of address. `more` and `less` are refused for languages without `supports_formality`."""
 
-    glossary_id: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
+    glossary_id: str | None = None
     """The id of a stored glossary; needs `source_lang`."""
 
     glossary_ids: Annotated[
@@ -104,12 +100,19 @@ class GlossaryChoice(_Parameters):
     custom_instructions: WithoutEffect = None
     """Refused: instructions are not supported."""
 
-    translation_memory_id: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
+    translation_memory_id: str | None = None
     """The id of a translation memory: a sentence that it has comes back as it is stored there."""
 
-    translation_memory_threshold: Annotated[int | None, Field(ge=0, le=100), BeforeValidator(_none_for_empty)] = None
+    translation_memory_threshold: Annotated[int | None, Field(ge=0, le=100)] = None
     """The similarity in percent from which on the stored translation of a similar sentence is used; less than 50 counts
     as 50. Without it, only equal sentences are."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Leave out empty optional parameters: Weblate sends ``formality`` without a value if none was chosen."""
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return {name: value for name, value in values.items() if value != "" or name in required}
 
     @property
     def all_glossary_ids(self) -> list[str]:
@@ -123,7 +126,7 @@ class TranslateParameters(GlossaryChoice):
     text: Annotated[list[Text], Field(min_length=1), BeforeValidator(measured_texts), BeforeValidator(_as_list)]
     """The texts: a list or one string in JSON, repeated in a form."""
 
-    tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_none_for_empty)] = None
+    tag_handling: Literal["xml", "html"] | None = None
     """The format of the texts, unless they are plain text."""
 
     tag_handling_version: Literal["v1", "v2"] | None = None
@@ -160,10 +163,10 @@ class TranslateParameters(GlossaryChoice):
 class DocumentParameters(GlossaryChoice):
     """How to translate a file."""
 
-    filename: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
+    filename: str | None = None
     """The name of the file, if it is sent without one; the ending of the name decides its format."""
 
-    output_format: Annotated[str | None, BeforeValidator(_none_for_empty)] = None
+    output_format: str | None = None
     """The ending of the translated file; it must be the ending of the file."""
 
 
@@ -184,8 +187,15 @@ class LanguagesParameters(_Parameters):
 class ResourceParameters(_Parameters):
     """What the languages are for."""
 
-    resource: Literal["translate_text", "translate_document", "glossary"] = "translate_text"
-    """The part of the protocol that the languages can be used with."""
+    resource: Literal["translate_text", "translate_document", "glossary", "style_rules", "voice", "write"] = (
+        "translate_text"
+    )
+    """The part of the protocol that the languages can be used with; none can be used with the last three."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether this service has that part."""
+        return self.resource in ("translate_text", "translate_document", "glossary")
 
 
 class MemoriesParameters(_Parameters):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -39,6 +41,8 @@ _STATUS_BY_CODE = {
 _MESSAGE_BY_CODE = {"document_not_done": "Document translation is not done"}
 
 _STATUS = {**STATUSES, 401: 403, 409: 400}
+
+_FIELD_OF_OBJECT = re.compile(r"([a-z_]{1,40})\[([0-9]{1,6})\]\.([a-z_]{1,40})")
 
 
 @dataclass(eq=False)
@@ -80,7 +84,22 @@ async def read_parameters(request: Request, max_bytes: int, scope: Scope) -> Par
         key = None
     if key is None:  # the protocol needs a key even if the service serves callers without one
         raise KeyMissing(any_key=settings_of(request).keys_db is None)
-    return replace(parameters, values={name: value for name, value in parameters.values.items() if value is not None})
+    return replace(parameters, values=_with_objects(parameters.values))
+
+
+def _with_objects(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that are not null, with the lists of objects that forms of DeepL's SDKs write field by field.
+
+    ``dictionaries[0].source_lang`` is a field of the first object of the list ``dictionaries``.
+    """
+    given: dict[str, Any] = {}
+    lists: dict[str, dict[int, dict[str, Any]]] = {}
+    for name, value in values.items():
+        if match := _FIELD_OF_OBJECT.fullmatch(name):
+            lists.setdefault(match[1], {}).setdefault(int(match[2]), {})[match[3]] = value
+        elif value is not None:
+            given[name] = value
+    return given | {name: [objects[index] for index in sorted(objects)] for name, objects in lists.items()}
 
 
 def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:

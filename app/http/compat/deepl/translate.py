@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.errors import InvalidParameter
+from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.glossaries.terms import merge_glossaries, terms_in
 from app.http.access import caller_of, metered, owner_of
 from app.http.compat.deepl.answers import TRANSLATIONS, DeepLTranslation, DeepLTranslations
@@ -58,8 +58,9 @@ async def translate(
 ) -> Response:
     """Translate one text or a list of texts.
 
-    Unknown parameters are ignored. If the service is busy or still loading, the answer waits. If the client
-    disconnects, the work continues for 10 seconds, so that a client that repeats its request gets the answer.
+    Unknown parameters are ignored. A text whose language cannot be detected, or is not loaded, comes back unchanged.
+    If the service is busy or still loading, the answer waits. If the client disconnects, the work continues for 10
+    seconds, so that a client that repeats its request gets the answer.
     """
     characters = sum(map(len, body.text))
     log_fields(request.scope).update(texts=len(body.text), characters=characters)
@@ -161,9 +162,14 @@ async def _translations(
     for index, text in enumerate(body.text):
         if (term := text.strip()) in exact:
             translations.append((text.replace(term, exact[term]), body.source_lang or ""))
+        elif isinstance(result := next(results), LanguageNotDetected):
+            # LibreOffice empties the paragraph of a request that fails (decision 0051).
+            translations.append((text, NO_LANGUAGE))
+        elif isinstance(result, DetectedPairNotServed) and not result.is_loaded:
+            translations.append((text, result.language))
         else:
-            result = _checked(next(results), index, body)
-            translations.append((result.text, body.source_lang or result.source))
+            translation = _checked(result, index, body)
+            translations.append((translation.text, body.source_lang or translation.source))
     return translations
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import JSONResponse, Response
 
 from app.errors import Problem
+from app.http.compat.libretranslate.charset import JSON_UTF8
 from app.http.compat.statuses import STATUSES
 from app.http.problems import retry_header
 
@@ -43,4 +44,4 @@ def error_response(status: int, message: str, headers: dict[str, str] | None = N
         message: What is wrong, for the client.
         headers: Further headers.
     """
-    return JSONResponse({"error": message}, status_code=status, headers=headers)
+    return JSONResponse({"error": message}, status, headers, JSON_UTF8)

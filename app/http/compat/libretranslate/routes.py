@@ -10,8 +10,8 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from app.documents.formats.table import MEDIA_TYPES
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.http.access import accounts_of, caller_of, metered
-from app.http.compat.described import DescribedRoute
 from app.http.compat.libretranslate import schemas
+from app.http.compat.libretranslate.charset import CharsetRoute
 from app.http.compat.libretranslate.dependency import reads
 from app.http.compat.libretranslate.errors import error_response
 from app.http.compat.libretranslate.files import (
@@ -61,7 +61,7 @@ NO_DOCUMENT = "There is no document '0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4'; document
 NOT_READY = "The model is still loading; try again in 5 s."
 
 
-router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"], route_class=DescribedRoute)
+router = APIRouter(prefix=PREFIX, tags=["LibreTranslate"], route_class=CharsetRoute)
 
 
 @router.post(

@@ -59,6 +59,7 @@ export class DocumentEntry {
   #other;
   #cancel;
   #download;
+  #edit;
   #remove;
 
   /**
@@ -71,6 +72,9 @@ export class DocumentEntry {
     this.#other = this.#button("", () => this.#translateOther());
     this.#cancel = this.#button(t("document-entry.cancel"), () => this.#stop());
     this.#download = this.#button(t("document-entry.download"), () => this.#save());
+    this.#edit = this.#button(t("edit.title"), () => {
+      location.hash = `#/edit/${this.#document?.id}`;
+    });
     this.#remove = this.#button(t("document-entry.remove"), () => this.#delete());
     this.#progress.setAttribute("aria-label", t("document-entry.progressOf", { name }));
     this.element = h(
@@ -81,7 +85,7 @@ export class DocumentEntry {
       this.#doubt,
       this.#progress,
       this.#status,
-      h("span", { class: "row" }, this.#other, this.#cancel, this.#download, this.#remove),
+      h("span", { class: "row" }, this.#other, this.#cancel, this.#download, this.#edit, this.#remove),
       this.#problem,
     );
     this.#show();
@@ -236,6 +240,7 @@ export class DocumentEntry {
     this.#other.hidden = !other;
     this.#cancel.hidden = !isUnderWay;
     this.#download.hidden = !document || isUnderWay || done === 0;
+    this.#edit.hidden = document?.status !== "done" || !total || isUnchanged(document);
     this.#remove.hidden = isUnderWay;
     if (hadFocus && !isUnderWay) this.#remove.focus();
   }
@@ -278,11 +283,11 @@ export function pairText({ source, target }) {
 }
 
 /**
- * The file name in a response.
+ * The file name in a response to the request for a translated file.
  *
  * @param {Response} response
  */
-function nameOf(response) {
+export function nameOf(response) {
   const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("Content-Disposition") ?? "")?.[1];
   return name && decodeURIComponent(name);
 }

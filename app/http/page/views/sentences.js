@@ -60,6 +60,7 @@ export function replaceSentence(whole, pairs, index, answer) {
 
   const isWhole = pairs.length === 1;
   const spans = joined(whole.integrity?.spans ?? [], answer.integrity?.spans ?? []);
+  const numbers = joined(whole.integrity?.numbers ?? [], answer.integrity?.numbers ?? []);
   const terms = joined(whole.glossary ?? [], answer.glossary ?? []);
   const { integrity: _spans, glossary: _terms, confidence, ...rest } = whole;
   /** @type {Translation} */
@@ -70,8 +71,8 @@ export function replaceSentence(whole, pairs, index, answer) {
     finish_reason: isWhole ? answer.finish_reason : whole.finish_reason,
     alternatives: isWhole ? answer.alternatives.map((item) => ({ ...item, text: head + item.text + tail })) : [],
     alignment: joined(whole.alignment ?? [], answer.alignment ?? []),
-    ...(spans.length && {
-      integrity: { status: spans.some(({ restored }) => restored) ? "restored" : "intact", spans },
+    ...((spans.length || numbers.length) && {
+      integrity: { status: spans.some(({ restored }) => restored) ? "restored" : "intact", spans, numbers },
     }),
     ...(terms.length && { glossary: terms }),
     ...(answer.confidence && {

@@ -45,7 +45,11 @@ export function factsOf({ confidence, integrity, via, model }, sourceText, { isP
       );
     }
   }
-  if (integrity) {
+  if (integrity?.numbers?.length) {
+    const numbers = listed(integrity.numbers.map((number) => quote(number.source)));
+    facts.push(fact(t("translation-facts.numbers"), numbers, t("translation-facts.respelled")));
+  }
+  if (integrity?.spans.length) {
     const { spans, status } = integrity;
     const outcome =
       status === "intact" ? t("translation-facts.unchangedPlacedByTheModel") : t("translation-facts.restored");

@@ -175,7 +175,7 @@ word	meaning
 """,
     ".html": """\
 <!DOCTYPE html>
-<html lang="en"><head><title>‹My page›</title><style>p { color: red }</style><script>var a = "no";</script></head>
+<html lang="⟦en⟧⟪de⟫"><head><title>‹My page›</title><style>p { color: red }</style><script>var a = "no";</script></head>
 <body class="big">
 <h1 id="top">A ‹title›</h1>
 <p>‹Please› <a href="/start?a=1&amp;b=2">‹click› <b>‹here›</b></a>, ‹Tom› &amp; ‹Jerry›.<br>‹Thanks›!</p>
@@ -205,6 +205,7 @@ word	meaning
 """,
     ".vtt": """\
 WEBVTT - a film
+Language: ⟦en⟧⟪de⟫
 
 NOTE made by hand
 
@@ -277,6 +278,7 @@ msgstr "ist da"
     ".md": """\
 ---
 title: ‹Front matter›
+lang: ⟦en⟧⟪de⟫
 ---
 # A *‹title* here›
 
@@ -303,7 +305,7 @@ kept = 1
 
 <div>‹html block›</div>
 
-[r]: http://ref "T"
+[r]: http://ref "‹T›"
 [^1]: A ‹note›
 
 ‹Setext›

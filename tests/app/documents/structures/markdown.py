@@ -22,6 +22,7 @@ MARKDOWN = (
             "titles of links, attributes of tags": (
                 'A [link](«x» "It is") ![the house](«a.png» \'«t»\') <«abbr title»="big word">BW<«/abbr»> on.\n'
             ),
+            "titles of defined links": 'See [this][«p»] one.\n\n[«p»]: «https://x.y» "The page"\n',
             "text in HTML": "«<details>\n<summary>»Click me«</summary>»\n\nHidden *text*.\n\n«</details>»\n",
             "tags in text": 'Press <«kbd»>«Ctrl»</«kbd»> <«b»>and *wait*</«b»><«a name="x"»></«a»> <«i»>there.\n',
             "strong lines": "> **Note**\n> This is it.\n\n**Question:**\nAn answer.\n",
@@ -38,7 +39,7 @@ MARKDOWN = (
             "targets": "See «https://x.y/a_(b)_c» and *«https://x.y/_z»* or [this](«b.md»).\n",
             "names of people": "By [«@octo»](«https://x.y») and [«@me»][].\n\n[«@me»]: «https://x.y/me»\n",
             "links without a text": "See [](«docs.md») and [«`a.b`»][] there.\n\n[«`a.b`]: c»\n",
-            "other front matter": "+++\n«title» = 'My house'\n«date = 2024-01-01»\n+++\ntext\n",
+            "other front matter": ("+++\n«title» = 'My house'\n«date = 2024-01-01»\n+++\ntext\n"),
             "references and escapes": "Tom &«amp»; Sons &«copy»; 2024 for 5&«nbsp»;euros, it doesn&#39;t & more.\n",
             "hard line breaks": "Line one\\\nline two   \nline three\n",
             "signs that are none": (
@@ -156,7 +157,7 @@ MARKDOWN = (
         "`.md`: mathematics",
         ".md",
         kept={
-            "`$...$`, `\\(...\\)`": "The area is $«A = \\pi r^2»$ and \\(«a_1 = b»\\), it costs $5 and $10.\n",
+            "`$...$`, `\\(...\\)`": "The area is $«A = \\pi r^2»$ and \\(«a_1 = b»\\), it costs 5 $ and 10 $.\n",
             "`$$...$$`": "$$\n«E = m c^2»\n$$\n\n$$«x = 1»$$ is a formula\n\n$$«a = 1»$$ («eq1»)\n",
             "environments": "Text:\n\\«begin{align}\nx &= y\n\\end{align}»\n",
             "LaTeX commands": "«\\newpage»\n\nas shown «\\cite{smith2020}» here\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.app.documents.structures.structures import Structures
-from tests.app.documents.test_office_formats import PAGE_NUMBER, body_of, part, presentation, with_body, zipped
+from tests.app.documents.test_office_formats import PAGE_NUMBER, T, body_of, part, presentation, with_body, zipped
 from tests.app.documents.test_office_structures import XHTML, book, open_text, parts_of
 from tests.app.documents.test_pdf import pdf
 from tests.app.documents.test_sheets import shared_strings
@@ -44,6 +44,29 @@ def _between(name: str, before: str, after: str) -> Callable[[bytes], str]:
     return lambda data: part(data, name).partition(before)[2].rpartition(after)[0]
 
 
+def _core(metadata: str) -> bytes:
+    spaces = 'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:cp="c"'
+    core = f"<cp:coreProperties {spaces}>{metadata}</cp:coreProperties>"
+    return zipped({**parts_of(with_body(f"<w:p>{T('Yes')}</w:p>")), "docProps/core.xml": core})
+
+
+def _meta(metadata: str) -> bytes:
+    spaces = 'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:meta="m" xmlns:office="o"'
+    return zipped(
+        {
+            **parts_of(open_text("<text:p>Yes</text:p>")),
+            "meta.xml": f"<office:document-meta {spaces}>{metadata}</office:document-meta>",
+        }
+    )
+
+
+def _package(metadata: str) -> bytes:
+    manifest = '<manifest><item href="a.xhtml" media-type="application/xhtml+xml"/></manifest>'
+    spaces = 'xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+    package = f"<package {spaces}><metadata>{metadata}</metadata>{manifest}</package>"
+    return book(("a.xhtml", XHTML, _PAGE("<p>Yes</p>")), package=package)
+
+
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 _PAGE = '<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><body>{}</body></html>'.format
@@ -56,9 +79,12 @@ ARCHIVES: dict[str, tuple[Callable[[str], bytes], Callable[[bytes], str]]] = {
     ".ods": (_open("spreadsheet"), _between("content.xml", 'table:1.0">', "</office:body>")),
     ".odp": (_open("presentation"), _between("content.xml", 'table:1.0">', "</office:body>")),
     ".pdf": (_printed, lambda data: data.decode().partition("<p>")[2].partition("</p>")[0]),
+    "core.xml": (_core, _between("docProps/core.xml", 'cp="c">', "</cp:coreProperties>")),
+    "meta.xml": (_meta, _between("meta.xml", 'office="o">', "</office:document-meta>")),
+    "package": (_package, _between("OPS/b.opf", "<metadata>", "</metadata>")),
     ".epub": (lambda body: book(("a.xhtml", XHTML, _PAGE(body))), _between("OPS/a.xhtml", "<body>", "</body>")),
 }
-"""How an archive is made of an example, and what its translation has in the place of it."""
+"""How an archive is made of an example, and what its translation has in the place of it, by the ending or the part."""
 
 _SLIDE = "<a:p>{}</a:p>"
 _CELL = "<table:table-row><table:table-cell><text:p>{}</text:p></table:table-cell></table:table-row>"
@@ -84,6 +110,16 @@ OFFICE = (
             ),
             "texts of links": _paragraph('<w:hyperlink w:anchor="a">', _run("this page"), "</w:hyperlink>"),
             "inserted text": _paragraph('<w:ins w:id="2">', _run("Put in"), "</w:ins>"),
+            "descriptions of pictures and tables": _paragraph(
+                '<w:r><w:drawing><d:docPr xmlns:d="d" id="1" name="Picture 1" descr="‹A red house›"/></w:drawing></w:r>'
+            )
+            + '<w:tbl><w:tblPr><w:tblCaption w:val="‹All houses›"/></w:tblPr></w:tbl>',
+            "tips of links": _paragraph(
+                '<w:hyperlink w:anchor="a" w:tooltip="‹Go there›">', _run("this"), "</w:hyperlink>"
+            ),
+            "names of the language": _paragraph(
+                '<w:r><w:rPr><w:lang w:val="⟦en-US⟧⟪de-DE⟫" w:bidi="ar-SA"/></w:rPr><w:t>‹Yes›</w:t></w:r>'
+            ),
         },
         {
             "formatting": _paragraph(_run("Some "), "<w:r><w:rPr><w:b/></w:rPr><w:t>‹bold›</w:t></w:r>"),
@@ -106,6 +142,10 @@ OFFICE = (
             "descriptions of frames": (
                 "<draw:frame><svg:title>‹A map›</svg:title><svg:desc>‹Of it›</svg:desc></draw:frame>"
             ),
+            "tips of links": '<text:p><text:a xlink:href="x" office:title="‹Go there›">‹this›</text:a></text:p>',
+            "names of the language": (
+                '<style:text-properties fo:language="⟦en⟧⟪de⟫" fo:country="⟦US⟧⟪DE⟫"/><text:p>‹Yes›</text:p>'
+            ),
         },
         {
             "formatting": '<text:p>‹some ›<text:span text:style-name="B">‹bold›</text:span>‹ text›</text:p>',
@@ -127,6 +167,8 @@ OFFICE = (
             "tables": (
                 "<a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>‹One›</a:t></a:r></a:p></a:txBody></a:tc></a:tr></a:tbl>"
             ),
+            "descriptions of pictures": '<p:pic><p:cNvPr id="2" name="Picture 1" descr="‹A red house›"/></p:pic>',
+            "names of the language": _SLIDE.format('<a:r><a:rPr lang="⟦en-US⟧⟪de-DE⟫"/><a:t>‹Yes›</a:t></a:r>'),
         },
         {
             "formatting": _SLIDE.format('<a:r><a:t>‹Some ›</a:t></a:r><a:r><a:rPr b="1"/><a:t>‹bold›</a:t></a:r>'),
@@ -171,6 +213,43 @@ OFFICE = (
         has_marked_text=True,
     ),
     Structures(
+        "metadata of `.docx`, `.pptx`, `.xlsx` and their templates",
+        ".docx",
+        {
+            "title, subject, description, keywords": (
+                "<dc:title>‹My house›</dc:title><dc:subject>‹Houses›</dc:subject>"
+                "<dc:description>‹It is red.›</dc:description><cp:keywords>‹red, old›</cp:keywords>"
+            ),
+            "the language": "<dc:language>⟦en-GB⟧⟪de-DE⟫</dc:language>",
+        },
+        {
+            "names of people, dates, categories": (
+                "<dc:creator>Tom King</dc:creator><cp:lastModifiedBy>Ann King</cp:lastModifiedBy>"
+                "<cp:category>Report</cp:category><dc:identifier>a b</dc:identifier>"
+            ),
+        },
+        has_marked_text=True,
+        part="core.xml",
+    ),
+    Structures(
+        "metadata of `.odt`, `.odp`, `.ods`, `.ott`",
+        ".odt",
+        {
+            "title, subject, description, keywords": (
+                "<dc:title>‹My house›</dc:title><dc:subject>‹Houses›</dc:subject>"
+                "<dc:description>‹It is red.›</dc:description><meta:keyword>‹red›</meta:keyword>"
+            ),
+            "the language": "<dc:language>⟦en-GB⟧⟪de-DE⟫</dc:language>",
+        },
+        {
+            "names of people, dates, own fields": (
+                '<dc:creator>Tom King</dc:creator><meta:user-defined meta:name="state">all done</meta:user-defined>'
+            ),
+        },
+        has_marked_text=True,
+        part="meta.xml",
+    ),
+    Structures(
         "`.pdf`, as a web page",
         ".pdf",
         {"paragraphs over lines": "‹The first text has a sentence that runs over its›⟦\n⟧⟪ ⟫‹lines. It ends here.›"},
@@ -184,5 +263,26 @@ OFFICE = (
         {"tags": '<p><a id="n1"></a>‹Yes›<br/>‹No›</p><hr/>', "code": "<pre>kept as it is</pre>"},
         {"damaged archives": "PK\x03\x04"},
         has_marked_text=True,
+    ),
+    Structures(
+        "metadata of `.epub`",
+        ".epub",
+        {
+            "titles, subjects, descriptions": (
+                '<dc:title id="t">‹My house›</dc:title><dc:subject>‹Houses›</dc:subject>'
+                "<dc:description>&lt;p&gt;‹It is› &lt;b&gt;‹red›&lt;/b&gt;.&lt;/p&gt;</dc:description>"
+            ),
+            "the language": '<dc:language>⟦en⟧⟪de⟫</dc:language><dc:title xml:lang="⟦en⟧⟪de⟫">‹My house›</dc:title>',
+        },
+        {
+            "names of people and publishers, dates, identifiers": (
+                "<dc:creator>Tom King</dc:creator><dc:publisher>Old House</dc:publisher><dc:date>May 2020</dc:date>"
+                "<dc:identifier>urn:a b</dc:identifier>"
+            ),
+            "titles in other languages": '<dc:language>de</dc:language><dc:title xml:lang="fr">Ma maison</dc:title>',
+            "codes of subjects": '<dc:subject opf:authority="BISAC">Old</dc:subject><dc:subject>FIC001</dc:subject>',
+        },
+        has_marked_text=True,
+        part="package",
     ),
 )

@@ -26,6 +26,7 @@ class Structures:
         kept: Examples of what is kept.
         refused: Files that are refused, by the reason.
         has_marked_text: Whether the examples mark what is translated, and not what is kept.
+        part: The part of an archive that the examples are in, if it is not the one with the text.
     """
 
     label: str
@@ -34,6 +35,7 @@ class Structures:
     kept: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     has_marked_text: bool = False
+    part: str = ""
 
     def source_and_translation(self, example: str) -> tuple[str, str]:
         """The file of an example, and its translation into capitals."""

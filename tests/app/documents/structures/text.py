@@ -29,6 +29,13 @@ TEXT = (
             "titles": "=====\nTitle\n=====\n\nOther\n-----\nText.\n",
             "admonitions": ".. «note»:: The door is open.\n\n.. «warning»::\n   :«class: big»\n\n   Be careful.\n",
             "captions": ".. «figure:: cat.png\n   :width: 50%»\n\n   The caption.\n",
+            "descriptions of images": (
+                ".. «image:: cat.png\n   :alt:» A cat\n      that sleeps\n   «:width: 50%»\n\nText.\n"
+            ),
+            "titles of code": ".. «code-block:: py\n   :caption:» The first one\n\n   «x = 1»\n\nText.\n",
+            "descriptions for search engines": (
+                ".. «meta::\n   :description:» A guide\n   «:keywords:» red, old\n   «:author: Tom King»\n\nText.\n"
+            ),
             "notes of versions": ".. «versionadded»:: 1.2\n   It is new.\n",
             "fields": ":«param x»: The value\n:«returns»: Nothing\n",
             "footnotes": ".. [«a»] The note.\n\nText.\n",
@@ -67,6 +74,16 @@ TEXT = (
                 "<title>‹My page›</title><noscript>‹Off›</noscript><textarea>‹One line›\n\n‹two›</textarea>"
                 '<input type="submit" value="‹Send›">'
             ),
+            "descriptions and titles for search engines and previews": (
+                '<meta name="description" content="‹A red house›"><meta property="og:title" content="‹My page›">'
+                '<meta name="twitter:description" content="‹It is old›">'
+            ),
+            "names of the language": (
+                '<html lang="⟦en-US⟧⟪de-DE⟫"><meta http-equiv="content-language" content="⟦en⟧⟪de⟫">'
+                '<meta property="og:locale" content="⟦en_US⟧⟪de_DE⟫"><p xml:lang=\'⟦en⟧⟪de⟫\'>‹The ›<i lang=⟦en⟧⟪de⟫>'
+                "‹house›</i></p>"
+            ),
+            "titles and descriptions in front matter": "---\ntitle: ‹A house›\nlang: ⟦en⟧⟪de⟫\n---\n<p>‹Yes›</p>",
         },
         {
             "tags and comments": '<p class="big"><!-- a note --><img src="a.png"></p>',
@@ -74,7 +91,9 @@ TEXT = (
                 "<code>a b</code><pre>kept as it is</pre><script>var a</script><style>p</style>"
             ),
             '`translate="no"`': '<p translate="no">Verso is</p>',
-            "front matter": "---\ntitle: A house\n---\n<p>‹Yes›</p>",
+            "other front matter": "---\nlayout: page\n---\n<p>‹Yes›</p>",
+            "elements in other languages": '<html lang="de"><p>‹Yes› <i lang="fr">oui</i></p>',
+            "names, addresses, dates": '<meta name="author" content="Tom King"><meta property="og:url" content="https://x.y">',
             "code of template languages": "<p>{% if a > 1 %}‹Some›{% endif %}</p>",
         },
         has_marked_text=True,
