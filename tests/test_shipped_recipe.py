@@ -222,7 +222,7 @@ OWN_SETS = add_sets.names(ROOT / "data" / "written") + add_sets.names(ROOT / "da
 def test_the_configurations_use_what_the_scripts_write(name: str) -> None:
     settings = TrainingSettings.load(STAGES / f"{name}.yaml")
     script = (ROOT / "scripts" / "train_shipped.sh").read_text(encoding="utf-8")
-    held = {corpus for parts in held_out.KINDS.values() for corpus in parts} | set(held_out.WITH_OWN_SETS)
+    held = set(held_out.CORPORA)
     mixed = set[str]()
     for corpus in settings.train:
         assert isinstance(corpus, CorpusSettings)
@@ -276,7 +276,7 @@ def test_development_sets_are_cut_out_of_the_corpora_that_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "absent.txt").write_text("books: hard\nhistory: hard\npud: gone\n")
-    for name in {*(name for parts in held_out.KINDS.values() for name in parts), *held_out.WITH_OWN_SETS}:
+    for name in set(held_out.CORPORA):
         if name not in ("books", "history", "pud"):
             write_xz(tmp_path / "train" / name, toy_pairs(5, seed=len(name)))
     arguments = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from app.documents.document import KEPT_S, Document
 from app.documents.edit_check import flaw_in
 from app.documents.file_process import FileProcess
-from app.documents.formats.table import format_of
+from app.documents.formats.table import DocumentFormat, format_of
 from app.documents.store_thread import StoreThread
 from app.documents.stored_sentence import SentenceChange, StoredSentence
 from app.errors import DocumentNotDone, DocumentNotEditable, DocumentNotFound, FieldProblem, InvalidRequest
@@ -86,9 +86,8 @@ class DocumentEditor:
             DocumentTooComplex: Dividing it takes more time or memory than allowed.
         """
         await self._ensure_listed(document)
-        read = self._sentences.page
         sentences = await self._store_thread.run(
-            lambda: read(document.id, after, limit, only_unconfirmed=only_unconfirmed)
+            self._sentences.page, document.id, after, limit, only_unconfirmed=only_unconfirmed
         )
         return await self._page_of(document, sentences)
 
@@ -106,10 +105,9 @@ class DocumentEditor:
             InvalidRequest: A sentence is unknown or occurs twice, or a translation cannot be written to the file.
             DocumentNotDone: As for :meth:`page`, and so are the others.
         """
-        await self._ensure_listed(document)
+        total = await self._ensure_listed(document)
         numbers = [change.number for change in changes]
         stored = await self._store_thread.run(self._sentences.sentences, document.id, numbers)
-        total = (await self._editing(document)).num_listed
         changes = [
             replace(change, translation=change.translation.strip()) if change.translation is not None else change
             for change in changes
@@ -122,7 +120,9 @@ class DocumentEditor:
                 problems.append(FieldProblem(f"sentences[{index}].number", flaw, change.number))
             elif change.number in numbers[:index]:
                 problems.append(FieldProblem(f"sentences[{index}].number", "occurs twice", change.number))
-            elif change.translation is not None and (reason := _flaw(sentence, change.translation)):
+            elif change.translation is not None and (
+                reason := flaw_in(change.translation, sentence.source, sentence.machine_translation, sentence.markers)
+            ):
                 problems.append(FieldProblem(f"sentences[{index}].translation", reason))
         if problems:
             raise InvalidRequest(problems)
@@ -134,12 +134,13 @@ class DocumentEditor:
             [changed[number] for number in numbers if number in changed],
         )
 
-    async def result(self, document: Document, source: bytes) -> bytes:
+    async def result(self, document: Document, source: bytes, format: DocumentFormat) -> bytes:
         """The translated file with all edits. It is written when it is first requested after a change.
 
         Args:
             document: The document, which is done.
             source: Its file.
+            format: The format of the file.
 
         Raises:
             DocumentNotFound: It was deleted meanwhile.
@@ -153,26 +154,26 @@ class DocumentEditor:
             translations = await run(self._store.translations, id)
             positions = await run(self._sentences.positions, id)
             edits = await run(self._sentences.edits, id)
-            format = format_of(document.filename, source)
             content = await self._files.write(format, source, translations, document.target, positions, edits)
             await run(self._store.rewrite, id, content, editing.num_changes)
             return content
 
-    async def _ensure_listed(self, document: Document) -> None:
-        """Store the sentences of a document that has not been edited yet."""
+    async def _ensure_listed(self, document: Document) -> int:
+        """Store the sentences of a document that has not been edited yet; returns their number."""
         if document.status != "done":
             raise DocumentNotDone(document.status, "its sentences can be edited when it is done")
-        if (await self._editing(document)).num_listed is not None:
-            return
+        num_listed = (await self._editing(document)).num_listed
+        if num_listed is not None:
+            return num_listed
         async with self._one_document:
             editing = await self._editing(document)
             if editing.num_listed is not None:
-                return
+                return editing.num_listed
             if not editing.keeps_translations:
                 raise DocumentNotEditable
-            await self._list(document)
+            return await self._list(document)
 
-    async def _list(self, document: Document) -> None:
+    async def _list(self, document: Document) -> int:
         run, id = self._store_thread.run, document.id
         await run(self._store.require_free, _NEEDED_BYTES * document.num_characters)
         source = await run(self._store.source, id)
@@ -184,6 +185,7 @@ class DocumentEditor:
             if not await run(self._sentences.add, id, first, rows[first : first + _ROWS_A_CALL]):
                 raise DocumentNotFound(id)
         await run(self._sentences.complete, id, len(rows))
+        return len(rows)
 
     async def _editing(self, document: Document) -> Editing:
         editing = await self._store_thread.run(self._sentences.editing, document.id)
@@ -194,7 +196,3 @@ class DocumentEditor:
     async def _page_of(self, document: Document, sentences: Sequence[StoredSentence]) -> SentencePage:
         editing = await self._editing(document)
         return SentencePage(document, sentences, editing.num_listed or 0, editing.num_edited, editing.num_confirmed)
-
-
-def _flaw(sentence: StoredSentence, translation: str) -> str | None:
-    return flaw_in(translation, sentence.source, sentence.machine_translation, sentence.markers)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
+from app.documents.formats.document_file import with_stretches
 from model.text.markup.html_items import html_items
 from model.text.markup.items import Item, Role
 from model.text.segmentation import stripped
@@ -116,9 +117,4 @@ class Side:
 
 def _untranslated_source(item: Item) -> str:
     """The source of an item without the values of its attributes that are translated."""
-    parts: list[str] = []
-    done = 0
-    for attribute in item.attributes:
-        parts.append(item.source[done : attribute.start])
-        done = attribute.end
-    return "".join([*parts, item.source[done:]])
+    return with_stretches(item.source, ((attribute.start, attribute.end, "") for attribute in item.attributes))

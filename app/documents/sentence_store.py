@@ -71,11 +71,6 @@ class SentenceStore:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
 
-    def allow_edits(self, id: str) -> None:
-        """Note that the translations of a document are stored."""
-        with self._database:
-            self._database.execute("UPDATE documents SET keeps_translations = 1 WHERE id = ?", (id,))
-
     def editing(self, id: str) -> Editing | None:
         """How far a document has been edited; None if there is no such document."""
         columns = ", ".join(EDITING_COLUMNS)

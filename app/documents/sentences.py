@@ -222,8 +222,8 @@ class _MarkupDivision(Division):
         in_source, in_translation = (set(map(id, tags)) for tags in inside)
         order = [tag.other for tag in inside[0] if id(tag.other) in in_translation]
         order += [tag for tag in inside[1] if id(tag.other) not in in_source]
-        taken = _numbers_in(self._before, before) | _numbers_in(self._after, after)
-        free = (number for number in range(1, len(order) + len(taken) + 1) if number not in taken)
+        of_text = _numbers_in(self._before, before) | _numbers_in(self._after, after)
+        free = (number for number in range(1, len(order) + len(of_text) + 1) if number not in of_text)
         numbers = {id(tag): number for tag, number in zip(order, free, strict=False)}
         tags = {numbers[id(tag)]: tag for tag in order if tag is not None}
         shown = [_markers(side, inside[index], numbers) for index, side in enumerate((self._before, self._after))]

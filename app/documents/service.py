@@ -319,7 +319,7 @@ class DocumentService:
         source = await self._store_thread.run(store.source, id)
         format = format_of(document.filename, source)
         if document.status == "done":
-            content = await editor.result(document, source)
+            content = await editor.result(document, source, format)
         elif partial_result:
             translations = await self._store_thread.run(store.translations, id)
             content = await self._files.write(format, source, translations, document.target)

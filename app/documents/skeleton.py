@@ -17,7 +17,7 @@ from app.documents.formats.book import Book, BookData
 from app.documents.formats.catalogues.catalogue import CatalogueFile
 from app.documents.formats.catalogues.string_catalog import StringCatalog
 from app.documents.formats.csv_cells import CsvCells
-from app.documents.formats.document_file import DocumentFile, TextFile, Unit, unescaped
+from app.documents.formats.document_file import DocumentFile, TextFile, Unit, unescaped, with_stretches
 from app.documents.formats.markdown import Markdown
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.subtitles import SubRip
@@ -221,11 +221,7 @@ def _with_marks(unit: Unit, number: int, is_cued: bool) -> str:
             own = [(start - begin, end - begin) for start, end in spans if begin <= start and end <= position]
             parts.append(html.escape(marked(item.text, own), quote=False) if item.text.strip() else "")
             continue
-        source, done = "", 0
-        for attribute in item.attributes:
-            source += item.source[done : attribute.start] + mark
-            done = attribute.end
-        source += item.source[done:]
+        source = with_stretches(item.source, ((value.start, value.end, mark) for value in item.attributes))
         parts.append(f" {source}{mark}" if item.role is Role.OPENING else f"{source} {mark}")
     return "".join(parts)
 

@@ -250,7 +250,6 @@ class DocumentStore:
         """Store the result of a document, unless it has been cancelled; its translations stay, to be edited."""
         self._write(self._folder / f"{id}.result", result)
         self.end(id, "done", expires_at)
-        self.sentences.allow_edits(id)
 
     def rewrite(self, id: str, result: bytes, num_changes: int) -> None:
         """Store the result of a document with edited sentences.
@@ -275,11 +274,12 @@ class DocumentStore:
             raise OSError(errno.ENOSPC, f"{num_bytes} bytes are needed, {free} are free")
 
     def end(self, id: str, status: str, expires_at: float, problem: Mapping[str, object] | None = None) -> None:
-        """Store the final status of a document, unless it has one."""
+        """Store the final status of a document, unless it has one; of one that is done, the translations stay."""
         with self._database:
             self._database.execute(
-                f"UPDATE documents SET status = ?, expires_at = ?, problem = ? WHERE id = ? AND {_ACTIVE}",
-                (status, expires_at, None if problem is None else json.dumps(problem), id),
+                "UPDATE documents SET status = ?, expires_at = ?, problem = ?, keeps_translations = ? "
+                f"WHERE id = ? AND {_ACTIVE}",
+                (status, expires_at, None if problem is None else json.dumps(problem), status == "done", id),
             )
 
     def source(self, id: str) -> bytes:

@@ -260,8 +260,7 @@ class Worker:
             _TurnOver: The turn of the document is over, and other owners wait.
         """
         id, running = document.id, self._running
-        add = partial(self._store.add_translations, id, translations, num_sentences, num_left, positions)
-        await self._store_thread.run(add)
+        await self._store_thread.run(self._store.add_translations, id, translations, num_sentences, num_left, positions)
         if running is None:
             return
         running.num_done += num_sentences

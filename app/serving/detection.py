@@ -83,7 +83,7 @@ def other_than(text: str, *languages: str) -> Detection | None:
         languages: Their codes.
     """
     other = other_language(text, languages)
-    return None if other is None else Detection(other.code, other.probability, (other.code,))
+    return None if other is None else Detection(*other, (other[0],))
 
 
 class LanguageDetector:

@@ -1,7 +1,8 @@
 """Texts in another language than the expected ones, found with fastText's model of 176 languages.
 
 :mod:`app.serving.detection` chooses among the loaded languages, and calls a French sentence English if only English and
-German are loaded. Here a text is compared with all languages, and another one is named only when it is nearly certain.
+German are loaded. Here a text is compared with all languages, and another one is named only when it is nearly certain
+(decision 0057).
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import langcodes
@@ -41,20 +41,7 @@ SAME_LANGUAGE = {"als": "gsw", "bar": "de", "ksh": "de", "pfl": "de", "sco": "en
 _PREFIX = "__label__"
 
 
-@dataclass(frozen=True)
-class OtherLanguage:
-    """A language that was not expected.
-
-    Args:
-        code: Its code.
-        probability: Its probability among all languages of the model, 0 to 1.
-    """
-
-    code: str
-    probability: float
-
-
-def other_language(text: str, expected: Iterable[str]) -> OtherLanguage | None:
+def other_language(text: str, expected: Iterable[str]) -> tuple[str, float] | None:
     """The language of a text if it is almost certainly none of the expected ones.
 
     Takes about 50 us; may be called from any thread.
@@ -64,8 +51,8 @@ def other_language(text: str, expected: Iterable[str]) -> OtherLanguage | None:
         expected: Language codes in any spelling.
 
     Returns:
-        The other language; None if the text is short or in an expected language, if that is not certain, or if the
-        model does not know an expected language.
+        Its code and its probability among all languages of the model, 0 to 1; None if the text is short or in an
+        expected language, if that is not certain, or if the model does not know an expected language.
     """
     line = " ".join(text[:MAX_CHARACTERS].split())
     if len("".join(sign for sign in line if sign.isalpha() or sign == " ").encode(errors="replace")) < MIN_BYTES:
@@ -76,7 +63,7 @@ def other_language(text: str, expected: Iterable[str]) -> OtherLanguage | None:
     code = labels[0].removeprefix(_PREFIX)
     if _may_be_expected(code, tuple(expected)):
         return None
-    return OtherLanguage(code, round(min(1.0, float(probabilities[0])), 4))
+    return code, round(min(1.0, float(probabilities[0])), 4)
 
 
 @functools.cache
@@ -108,6 +95,7 @@ def _may_be_expected(code: str, expected: tuple[str, ...]) -> bool:
     return False
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_known(language: str) -> bool:
     try:
         return any(langcodes.tag_distance(language, code) <= 1 for code in _known())

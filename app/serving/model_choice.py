@@ -27,8 +27,8 @@ DETECT = "auto"
 NO_LANGUAGE = "zxx"
 """The ISO 639 code of texts without letters ("no linguistic content")."""
 
-MANY_TEXTS = 4
-"""Texts from whose number on the event loop does not wait for their languages; each takes about 50 us."""
+MANY_TEXTS = 50
+"""The most texts for whose languages the event loop waits; each takes 50 us at most."""
 
 _T = TypeVar("_T")
 

@@ -10,7 +10,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
@@ -20,7 +20,7 @@ import httpx
 from verso_client.answers import Detected, Document
 from verso_client.attention import Attention
 from verso_client.decoding import Unexpected, decode
-from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage, body_of_edits
+from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage
 from verso_client.errors import REQUEST_ID, InvalidAnswer, request_id_of
 from verso_client.models import Model
 from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions, body_of
@@ -208,7 +208,7 @@ def edit_document(document_id: str, edits: Sequence[SentenceEdit]) -> Call[Chang
         f"{_path_of(document_id)}/sentences",
         lambda response: _json(ChangedSentences, response),
         Repeatable.ALWAYS,
-        body=body_of_edits(edits),
+        body={"sentences": [body_of(asdict(edit)) for edit in edits]},
     )
 
 

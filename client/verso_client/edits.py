@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +89,3 @@ class SentenceEdit:
     number: int
     translation: str | None = None
     confirmed: bool | None = None
-
-
-def body_of_edits(edits: Sequence[SentenceEdit]) -> Mapping[str, Any]:
-    """The body of a request that changes sentences."""
-    return {
-        "sentences": [
-            {"number": edit.number}
-            | ({} if edit.translation is None else {"translation": edit.translation})
-            | ({} if edit.confirmed is None else {"confirmed": edit.confirmed})
-            for edit in edits
-        ]
-    }

@@ -31,6 +31,7 @@ from model.importing.hub import (
     disk_error,
     innermost_reason,
 )
+from model.process.downloads import UNAVAILABLE, USER_AGENT, TooLarge, receive, size_of
 from model.process.files import atomic_write
 
 PUBLIC_REGISTRY = "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data"
@@ -41,6 +42,8 @@ LICENCE = "MPL-2.0"
 _INDEX = "db/models.json"
 _MAX_INDEX_BYTES = 32_000_000
 _MAX_VOCABULARY_BYTES = 32_000_000
+# Accept-Encoding: a file that is stored compressed is sent as it is stored.
+_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "gzip"}
 _GZIP = b"\x1f\x8b"
 _PIECE_BYTES = 2**18
 
@@ -85,7 +88,7 @@ class Firefox:
     def _request_registry(self) -> Registry:
         url = f"{self.address}/{_INDEX}"
         try:
-            with self._opener.open(_request(url), timeout=TIMEOUT_S) as response:
+            with self._opener.open(urllib.request.Request(url, headers=_HEADERS), timeout=TIMEOUT_S) as response:
                 content = _inflated(response, url)
         except (OSError, http.client.HTTPException, zlib.error) as error:
             raise self._translated(error, url) from error
@@ -145,12 +148,12 @@ class Firefox:
         """Download a compressed file, or the rest of it; retry as long as each attempt receives something."""
         partial = out.with_name(f"{out.name}.incomplete")
         while True:
-            before = _size(partial)
+            before = size_of(partial)
             try:
                 self._receive(name, url, partial, max_bytes)
                 break
             except HubUnreachable as error:
-                if _size(partial) <= before:
+                if size_of(partial) <= before:
                     raise HubUnreachable(
                         f"{error}; what was downloaded of {name} is kept, and the next attempt continues there"
                     ) from error
@@ -164,29 +167,15 @@ class Firefox:
             HubUnreachable: The connection was lost.
             ArtifactError: The file is not there, or larger than it may be, or the disk is full.
         """
-        start = _size(partial)
         limit = max_bytes + max_bytes // 100 + 1000  # gzip adds little to what it cannot compress
         try:
-            with self._opener.open(_request(url, start), timeout=TIMEOUT_S) as response:
-                continues = response.status == 206 and _first_byte(response.headers) == start
-                received = start if continues else 0
-                length = response.length  # None if it is not stated
-                expected = None if length is None else received + length
-                with partial.open("ab" if continues else "wb") as file:
-                    while piece := response.read(_PIECE_BYTES):
-                        received += len(piece)
-                        if received > limit:
-                            partial.unlink()
-                            raise ArtifactError(f"{url} has more than the {limit} bytes that it may have.")
-                        file.write(piece)
+            receive(self._opener, url, partial, limit, TIMEOUT_S, headers=_HEADERS)
+        except TooLarge as error:
+            raise ArtifactError(f"{url} has more than the {limit} bytes that it may have.") from error
         except urllib.error.HTTPError as error:
-            if error.code == 416 and start:  # another file than the one that was begun
-                partial.unlink()
             raise self._translated(error, url) from error
         except (OSError, http.client.HTTPException) as error:
             raise disk_error(error, name) or self._translated(error, url) from error
-        if expected is not None and received < expected:
-            raise HubUnreachable(f"{self.address} cannot be reached (the connection was closed)")
 
     def _translated(self, error: Exception, url: str) -> ArtifactError:
         """An error of a request, as one line."""
@@ -194,7 +183,7 @@ class Firefox:
             error.close()
             if 300 <= error.code < 400:
                 return ArtifactError(f"{url} redirects to another kind of address, which is not followed.")
-            if error.code in (401, 403, 404, 410):
+            if error.code in UNAVAILABLE:
                 return ArtifactError(f"{url} is not there, or may not be read (status {error.code}).")
             if 400 <= error.code < 500 and error.code not in (408, 416, 429):
                 return ArtifactError(f"{url} is refused with status {error.code}.")
@@ -215,18 +204,6 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
                 f"{req.full_url} redirects to another host, {new.scheme}://{new.netloc}, which is not followed."
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _request(url: str, start: int = 0) -> urllib.request.Request:
-    # Accept-Encoding: a file that is stored compressed is sent as it is stored.
-    headers = {"User-Agent": "verso-translate", "Accept-Encoding": "gzip"}
-    return urllib.request.Request(url, headers=headers | ({"Range": f"bytes={start}-"} if start else {}))
-
-
-def _first_byte(headers: HTTPMessage) -> int | None:
-    """The first byte of a partial answer."""
-    begin = (headers.get("Content-Range") or "").removeprefix("bytes ").partition("-")[0]
-    return int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 20 else None
 
 
 def _inflated(response: http.client.HTTPResponse, url: str) -> bytes:
@@ -262,7 +239,3 @@ def _inflate(compressed: Path, out: Path, file: HubFile, max_bytes: int) -> None
         raise ArtifactError(f"{file.name} was damaged during the download ({error}); try again.") from error
     if file.size and num_bytes != file.size:
         raise ArtifactError(f"{file.name} has {num_bytes} bytes, and the registry states {file.size}.")
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import random
 import re
@@ -127,8 +128,15 @@ def read_parallel(base: Path, languages: tuple[str, str]) -> list[Pair]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a UTF-8 text; its folder is created if necessary. The file gets its name when it is complete."""
-    with atomic_write(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as sink:
+    """Write a UTF-8 text, compressed if its name ends in ``.xz``; its folder is created if necessary.
+
+    The file gets its name when it is complete.
+    """
+    with (
+        atomic_write(path) as unfinished,
+        lzma.open(unfinished, "wb") if path.suffix == ".xz" else unfinished.open("wb") as content,
+        io.TextIOWrapper(content, encoding="utf-8", newline="\n") as sink,
+    ):
         sink.writelines(f"{line}\n" for line in lines)
 
 

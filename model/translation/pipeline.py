@@ -24,6 +24,7 @@ from model.languages import plain_code
 from model.text.layout import after_marker, is_numbered, with_cells_as_lines, without_edges, without_unpaired
 from model.text.placeholders import break_spans, mask_spans
 from model.text.segmentation import split_segment, split_text
+from model.text.spans import Role
 from model.text.symbols import Span, after_span
 from model.text.tokenizer import Tokenizer
 from model.translation.confidence import UNCALIBRATED, Calibration
@@ -124,8 +125,7 @@ class TextPipeline:
         text = text.strip()
         if not text:
             raise EmptySource
-        spelling = "" if options.steering else target
-        spans = list(self.reader.protected_spans(text, options.protect, source, target=spelling))
+        spans = list(self._protected_spans(text, options, (source, target)))
         segments = split_text(mask_spans(text, spans), plain_code(source), lambda start, end: True)
         if len(segments) > 1:
             raise SeveralSentences(len(segments))
@@ -183,8 +183,7 @@ class TextPipeline:
             kept: Spans that come back unchanged, whatever the options protect.
             has_marks: Whether markup is placed in its translation, by alignment.
         """
-        spelling = "" if options.steering else pair[1]
-        roles = self.reader.protected_spans(text, options.protect, pair[0], kept, spelling)
+        roles = self._protected_spans(text, options, pair, kept)
         spans = list(roles)
         edits = self.reader.edits(text, spans, pair[0])
         fitting: dict[Span, SourceSentence] = {}
@@ -252,8 +251,7 @@ class TextPipeline:
             SeveralSentences: The text does not have exactly one sentence, and an option needs one.
             InvalidPrefix: The translation cannot begin with ``options.target_prefix``.
         """
-        spelling = "" if options.steering else pair[1]
-        spans = list(self.reader.protected_spans(text, options.protect, pair[0], kept, spelling))
+        spans = list(self._protected_spans(text, options, pair, kept))
         edits = self.reader.edits(text, spans, pair[0])
 
         @lru_cache(maxsize=1)  # most sentences fit
@@ -273,6 +271,13 @@ class TextPipeline:
         if options.steering:
             encoded = [self._steer(text, encoded, pair[1], options)]
         return SourceText(text, encoded, spans, has_marks)
+
+    def _protected_spans(
+        self, text: str, options: TranslationOptions, pair: tuple[str, str], kept: Sequence[Span] = ()
+    ) -> dict[Span, Role]:
+        """The protected spans of a text; if its search is steered, amounts stay as they are spelled."""
+        target = "" if options.steering else pair[1]
+        return self.reader.protected_spans(text, options.protect, pair[0], kept, target)
 
     def _steer(
         self, text: str, sentences: Sequence[SourceSentence], target: str, options: TranslationOptions

@@ -10,7 +10,8 @@ from typing import Literal
 from model.languages import plain_code
 from model.text.placeholders import TargetSentence
 from model.text.protection import merge_spans
-from model.text.quantities.agreement import NO_QUANTITIES, Agreement, before_form, find_agreement, has_names, right_form
+from model.text.quantities.agreement import NO_QUANTITIES, Agreement, before_form, find_agreement, has_names
+from model.text.quantities.reading import position_of, read_quantities
 from model.text.symbols import Span, shifted
 from model.translation.reading import SourceSentence
 
@@ -66,8 +67,10 @@ def with_right_forms(sentence: SourceSentence, target: TargetSentence, num_given
         num_given: Characters at its beginning that do not change.
     """
     for _ in range(NUM_RESPELLINGS):
-        agreement = agreement_of(sentence, target.text, sorted(target.spans))
-        for item in reversed(agreement.respellings):
+        respellings = agreement_of(sentence, target.text, sorted(target.spans)).respellings
+        if not respellings:
+            break
+        for item in reversed(respellings):
             if item.start >= num_given:
                 target = target.with_respelled(item.source, (item.start, item.end), item.text)
     return _with_words_before(sentence, target, num_given) if sentence.numbers else target
@@ -79,10 +82,12 @@ def _with_words_before(sentence: SourceSentence, target: TargetSentence, num_giv
     if not has_names(*languages) or sentence.in_capitals:
         return target
     for number, span in enumerate(sentence.protected):
-        quantity = right_form(sentence.text, span, languages) if span in sentence.numbers else None
+        if span not in sentence.numbers:
+            continue
+        quantity = position_of(read_quantities(sentence.text, languages[0]), span)
         if quantity is not None:
             start, form = target.spans[number][0], sentence.numbers[span]
-            begin, before = before_form(target.text, start, form, quantity[0].kind, languages[1])
+            begin, before = before_form(target.text, start, form, quantity.kind, languages[1])
             if num_given <= begin < start:
                 target = target.with_replaced(begin, start, before)
     return target

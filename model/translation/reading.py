@@ -348,8 +348,10 @@ class SentenceReader:
         source, target = map(plain_code, sentence.pair)
         forms = {span: sentence.text[slice(*span)] for span in numbers}
         if has_names(source, target) and sentence.is_punctuated and not sentence.in_capitals:
-            found = {span: right_form(sentence.text, span, (source, target)) for span in numbers}
-            forms = {form[0].span if form else span: form[1] if form else forms[span] for span, form in found.items()}
+            right_forms = {span: right_form(sentence.text, span, (source, target)) for span in numbers}
+            forms = {
+                form[0].span if form else span: form[1] if form else forms[span] for span, form in right_forms.items()
+            }
         forms = {span: form for span, form in forms.items() if not overlaps(span, sentence.protected)}
         protected = self.with_protected(sentence, sorted(forms))
         return protected and replace(protected, numbers={**sentence.numbers, **forms})

@@ -93,8 +93,10 @@ class SentenceWriter:
             first = index_to_capitalise(answer) if sentence.begins_sentence else None
             answer = answer if first is None else _with_capital(answer, first)
         for _ in range(NUM_RESPELLINGS):
-            if respellings := agreement_of(sentence, answer, ()).respellings:
-                sentence.respelled.add(key)
+            respellings = agreement_of(sentence, answer, ()).respellings
+            if not respellings:
+                break
+            sentence.respelled.add(key)
             for item in reversed(respellings):
                 answer = answer[: item.start] + item.text + answer[item.end :]
         for changes in _PASSES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import lzma
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +11,8 @@ from typing import Any
 
 from model.commands.models import say, with_progress
 from model.errors import DataError
-from model.process.files import atomic_write, file_digest
-from model.training.corpus import Pair, read_lines, read_parallel
+from model.process.files import file_digest
+from model.training.corpus import Pair, read_lines, read_parallel, write_lines
 from scripts.data.cleaning import Cleaner, bare
 from scripts.data.fetch import Cache
 from scripts.data.table import EXTRACTORS, Archive, Table, TextSet
@@ -107,10 +106,10 @@ class Builder:
         """The pairs of published corpora, without those of evaluation sets or of another set if the table says so."""
         evaluation = self._evaluation_sentences if item.held_back else set()
         others = self._read(self._set(item.without)) if item.without else []
-        taken = {tuple(map(bare, line.split("\t"))) for line in others}
+        other_pairs = {tuple(map(bare, line.split("\t"))) for line in others}
         for pair in dict.fromkeys(raw) if item.held_back else raw:
             sides = tuple(map(bare, pair))
-            if sides not in taken and not any(side in evaluation for side in sides):
+            if sides not in other_pairs and not any(side in evaluation for side in sides):
                 yield "\t".join(pair)
 
     def _extracted(self, item: TextSet) -> Iterator[Any]:
@@ -162,11 +161,7 @@ class Builder:
         if not texts:
             raise DataError("no usable text in its archives")
         for side, name in reversed(list(enumerate(item.files))):  # the set is complete when its first file is there
-            with (
-                atomic_write(self._folder / name) as path,
-                lzma.open(path, "wt", encoding="utf-8", newline="\n") as file,
-            ):
-                file.writelines(f"{text.split(chr(9))[side]}\n" for text in texts)
+            write_lines(self._folder / name, (text.split("\t")[side] for text in texts))
         return texts
 
     def _report(self, item: TextSet, texts: list[str], *, built: bool) -> bool:
@@ -182,10 +177,10 @@ class Builder:
     def _write_lists(self, outcome: Outcome) -> None:
         """Write the digests of the files, whom the text is from, and what is absent."""
         built = [item for item in self._table.sets if item.name in outcome.built]
-        sums = [f"{file_digest(self._folder / name)}  {name}\n" for item in built for name in item.files]
-        _write_text(self._folder / CHECKSUMS, "".join(sums))
-        _write_text(self._folder / ATTRIBUTION, attribution(built, self._table.archives))
-        _write_text(self._folder / LIST, "".join(f"{name}: {why}\n" for name, why in self._table.absent.items()))
+        sums = [f"{file_digest(self._folder / name)}  {name}" for item in built for name in item.files]
+        write_lines(self._folder / CHECKSUMS, sums)
+        write_lines(self._folder / ATTRIBUTION, attribution(built, self._table.archives))
+        write_lines(self._folder / LIST, (f"{name}: {why}" for name, why in self._table.absent.items()))
 
 
 def _add_known(cleaner: Cleaner, item: TextSet, texts: list[str]) -> None:
@@ -197,16 +192,11 @@ def _add_known(cleaner: Cleaner, item: TextSet, texts: list[str]) -> None:
             cleaner.known.add_pair((first, second))
 
 
-def attribution(sets: Iterable[TextSet], archives: Collection[Archive]) -> str:
-    """A document with the licence, authors and sources of sets."""
-    lines = ["# Licences and attribution\n", "| set | licence | attribution | sources |", "|---|---|---|---|"]
+def attribution(sets: Iterable[TextSet], archives: Collection[Archive]) -> list[str]:
+    """The lines of a document with the licence, authors and sources of sets."""
+    lines = ["# Licences and attribution", "", "| set | licence | attribution | sources |", "|---|---|---|---|"]
     for item in sets:
         names = item.archives(archive.name for archive in archives)
         pins = ", ".join(archive.pin for archive in archives if archive.name in names)
         lines.append(f"| `{item.folder}/{item.name}` | {item.licence} | {item.attribution} | {pins} |")
-    return "\n".join(lines) + "\n"
-
-
-def _write_text(path: Path, text: str) -> None:
-    with atomic_write(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+    return lines

@@ -153,8 +153,7 @@ def firefox_messages(folder: Path) -> Messages:
 
 def firefox(source: Path, target: Path) -> Iterator[Pair]:
     """The messages of Firefox, by file name and key, whatever their folders."""
-    sides = [dict(sorted(firefox_messages(folder).items())) for folder in (source, target)]
-    yield from same_keys(*sides)
+    yield from sorted_pairs(firefox_messages(source), firefox_messages(target))
 
 
 # JSON and YAML

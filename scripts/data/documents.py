@@ -14,7 +14,7 @@ from pathlib import Path
 
 from model.training.corpus import Pair
 from scripts.data.align import Block, align, block, numbers
-from scripts.data.text import common_files, from_markdown, read, siblings, strip_tags, tidy
+from scripts.data.text import common_files, from_markdown, read, same_keys, siblings, strip_tags, tidy, without_tags
 
 _FRONT_MATTER = re.compile(r"(?s)\A---\n.*?\n---\n")
 _CODE_OR_COMMENT = re.compile(r"(?s)```.*?```|<!--.*?-->")
@@ -121,7 +121,7 @@ def office_help(source: Path, target: Path) -> Iterator[Pair]:
     """LibreOffice's help, in which a paragraph has the same identifier in every language."""
     for first, second in common_files(source, target, ".html"):
         sides = [{match[1]: match[2] for match in _HELP_PARAGRAPH.findall(read(path))} for path in (first, second)]
-        yield from ((strip_tags(text), strip_tags(sides[1][key])) for key, text in sides[0].items() if key in sides[1])
+        yield from ((strip_tags(text), strip_tags(translation)) for text, translation in same_keys(*sides))
 
 
 # DocBook and Mallard
@@ -255,7 +255,7 @@ def freebsd_sections(path: Path) -> dict[str, list[Block]]:
 def _freebsd_text(content: str) -> str:
     content = re.sub(r"(?s)<quote>(.*?)</quote>", r'"\1"', content)
     content = re.sub(r"(?s)<(?:xref|link)\b[^>]*/>|<replaceable>.*?</replaceable>", f" {_UNKNOWN} ", content)
-    content = re.sub(r"&#(\d+);", lambda match: html.unescape(match[0]), re.sub(r"<[^>]+>", "", content))
+    content = re.sub(r"&#(\d+);", lambda match: html.unescape(match[0]), without_tags(content))
     return tidy(re.sub(r"&([\w.#-]+);", _freebsd_entity, content))
 
 

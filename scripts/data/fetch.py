@@ -28,11 +28,11 @@ from typing import IO
 from tqdm import tqdm
 
 from model.errors import DataError
+from model.process.downloads import UNAVAILABLE, TooLarge, receive, size_of
 from model.process.files import file_digest
 from scripts.data.table import Archive
 
 _TIMEOUT_S = 60
-_PIECE_BYTES = 1 << 18
 _ATTEMPTS = 5
 """How often a download is continued; one that received something does not count."""
 
@@ -94,21 +94,17 @@ class Cache:
         unfinished = file.with_name(f"{file.name}.incomplete")
         failures = 0
         while True:
-            before = _size(unfinished)
+            before = size_of(unfinished)
             try:
                 _receive(archive, address, unfinished)
                 break
             except (OSError, http.client.HTTPException) as error:
-                if isinstance(error, urllib.error.HTTPError) and error.code in (401, 403, 404, 410):
+                if isinstance(error, urllib.error.HTTPError) and error.code in UNAVAILABLE:
                     raise DataError(f"{address} is not there, or may not be read (status {error.code}).") from error
-                failures += _size(unfinished) <= before
+                failures += size_of(unfinished) <= before
                 if failures >= _ATTEMPTS:
                     raise DataError(f"{address} cannot be downloaded ({error}); the next attempt continues.") from error
         os.replace(unfinished, file)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
 
 
 class _Secure(urllib.request.HTTPRedirectHandler):
@@ -128,33 +124,21 @@ class _Secure(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+_OPENER = urllib.request.build_opener(_Secure)
+
+
 def _receive(archive: Archive, address: str, unfinished: Path) -> None:
-    """Receive an archive from the byte where an earlier attempt ended."""
-    start, limit = _size(unfinished), archive.max_mb << 20
-    headers = {"User-Agent": "verso-translate"} | ({"Range": f"bytes={start}-"} if start else {})
-    opener = urllib.request.build_opener(_Secure)
-    try:
-        response = opener.open(urllib.request.Request(address, headers=headers), timeout=_TIMEOUT_S)
-    except urllib.error.HTTPError as error:
-        if error.code == 416:  # another file than the one that was begun
-            unfinished.unlink()
-        raise
-    with response:
-        start = start if response.status == 206 else 0
-        total = None if response.length is None else start + response.length
-        with (
-            unfinished.open("ab" if start else "wb") as file,
-            tqdm(desc=archive.name, total=total, initial=start, unit="B", unit_scale=True, disable=None) as bar,
-        ):
-            while piece := response.read(_PIECE_BYTES):
-                start += len(piece)
-                if start > limit:
-                    unfinished.unlink()
-                    raise DataError(f"{address} has more than the {archive.max_mb} MB that it may have (max_mb).")
-                file.write(piece)
-                bar.update(len(piece))
-    if total is not None and start < total:
-        raise http.client.IncompleteRead(b"", total - start)
+    """Receive an archive, or the rest of it."""
+    with tqdm(desc=archive.name, initial=size_of(unfinished), unit="B", unit_scale=True, disable=None) as bar:
+
+        def show(received: int, expected: int | None) -> None:
+            bar.total = expected
+            bar.update(received - bar.n)
+
+        try:
+            receive(_OPENER, address, unfinished, archive.max_mb << 20, _TIMEOUT_S, progress=show)
+        except TooLarge as error:
+            raise DataError(f"{address} has more than the {archive.max_mb} MB that it may have (max_mb).") from error
 
 
 def _check(archive: Archive, file: Path) -> None:

@@ -172,10 +172,6 @@ class Table(_Entry):
                 raise ValueError(f"named twice: {', '.join(sorted(repeated))}")
         return self
 
-    def archive(self, name: str) -> Archive:
-        """The archive of a name."""
-        return next(archive for archive in self.archives if archive.name == name)
-
 
 def load(path: Path = TABLE) -> Table:
     """Read the table.

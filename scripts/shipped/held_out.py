@@ -42,7 +42,8 @@ KINDS: Mapping[str, Mapping[str, int]] = {
 WITH_OWN_SETS = ("tatoeba", "bcontrast")
 """Corpora whose development sets are in ``eval/``."""
 
-_CORPORA = (*(name for parts in KINDS.values() for name in parts), *WITH_OWN_SETS)
+CORPORA = (*(name for parts in KINDS.values() for name in parts), *WITH_OWN_SETS)
+"""All corpora of which sentences are held out, or whose training text is cleared of such."""
 
 TOKENISED = ("mlqe_pe",)
 """Corpora with spaces around punctuation, in which some sentences lack their first word."""
@@ -161,7 +162,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Hold out, write and check."""
     without = absent(arguments.data)
-    names = [name for name in _CORPORA if name not in without]
+    names = [name for name in CORPORA if name not in without]
     kinds = {kind: {name: parts[name] for name in parts if name in names} for kind, parts in KINDS.items()}
     kinds = {kind: parts for kind, parts in kinds.items() if parts}
     corpora = {

@@ -35,7 +35,7 @@ from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.process.files import atomic_write
-from model.training.corpus import find_text, read_lines
+from model.training.corpus import read_lines
 from model.training.loop import AVERAGED, train
 from model.training.run_setup import LAST
 from model.training.settings import TrainingSettings
@@ -194,8 +194,7 @@ def pack(config: Path, data: Path, out: Path) -> int:
         for language in settings.languages:
             name = f"{path}.{language}"
             file = out / f"{name}.xz"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            text = "\n".join(read_lines(find_text(data / name))) + "\n"
+            text = "\n".join(read_lines(data / name)) + "\n"
             with atomic_write(file) as unfinished:
                 unfinished.write_bytes(lzma.compress(text.encode(), preset=9))
             sizes[path] = sizes.get(path, 0) + file.stat().st_size
@@ -212,7 +211,7 @@ def pack(config: Path, data: Path, out: Path) -> int:
     return total
 
 
-def split_state(checkpoint: Path, folder: Path) -> int:
+def split_state(checkpoint: Checkpoint, folder: Path) -> int:
     """Cut a checkpoint into parts that may travel.
 
     Weights become bfloat16; the state of the optimiser is left out.
@@ -227,9 +226,9 @@ def split_state(checkpoint: Path, folder: Path) -> int:
     Raises:
         DataError: There are more than :data:`MAX_PARTS`.
     """
-    full = load_checkpoint(checkpoint)
+    weights = {name: weight.bfloat16() for name, weight in checkpoint.weights.items()}
     light = folder / "state.pt"
-    save_checkpoint(_light(full), light)
+    save_checkpoint(replace(checkpoint, weights=weights, progress={**checkpoint.progress, "optimizers": {}}), light)
     content = light.read_bytes()
     light.unlink()
     parts = [content[begin : begin + PART_BYTES] for begin in range(0, len(content), PART_BYTES)]
@@ -246,7 +245,7 @@ def split_state(checkpoint: Path, folder: Path) -> int:
     return len(parts)
 
 
-def join_state(folder: Path, checkpoint: Path) -> bool:
+def join_state(folder: Path, checkpoint: Path) -> Checkpoint | None:
     """Make the checkpoint that :func:`split_state` cut, with weights of float32.
 
     Args:
@@ -254,7 +253,7 @@ def join_state(folder: Path, checkpoint: Path) -> bool:
         checkpoint: The file to write.
 
     Returns:
-        Whether there are parts.
+        The checkpoint; None if there are no parts.
 
     Raises:
         DataError: A part is missing.
@@ -262,22 +261,16 @@ def join_state(folder: Path, checkpoint: Path) -> bool:
     """
     parts = sorted(folder.glob("part-*"))
     if not parts:
-        return False
+        return None
     expected = int(parts[0].name[-2:])
     if len(parts) != expected:
         raise DataError(f"{folder} has {len(parts)} of {expected} parts of the state; copy all of them there.")
     with atomic_write(checkpoint) as unfinished:
         unfinished.write_bytes(b"".join(part.read_bytes() for part in parts))
     light = load_checkpoint(checkpoint)
-    weights = {name: weight.float() for name, weight in light.weights.items()}
-    save_checkpoint(replace(light, weights=weights), checkpoint)
-    return True
-
-
-def _light(checkpoint: Checkpoint) -> Checkpoint:
-    weights = {name: weight.bfloat16() for name, weight in checkpoint.weights.items()}
-    progress = {**checkpoint.progress, "optimizers": {}}
-    return replace(checkpoint, weights=weights, progress=progress)
+    full = replace(light, weights={name: weight.float() for name, weight in light.weights.items()})
+    save_checkpoint(full, checkpoint)
+    return full
 
 
 def call(packed: Path, state: Path, minutes: float, *, last: bool, device: str, work: Path) -> Path | None:
@@ -302,7 +295,7 @@ def call(packed: Path, state: Path, minutes: float, *, last: bool, device: str, 
     state.mkdir(parents=True, exist_ok=True)
     settings = TrainingSettings.load(packed / CONFIG)
     resumed = join_state(state, work / LAST)
-    first = load_checkpoint(work / LAST).progress if resumed else {"step": 0, "seconds": 0.0}
+    first = resumed.progress if resumed else {"step": 0, "seconds": 0.0}
     if last:
         settings = _ending(settings, state, int(first["step"]), 60 * minutes)
     finished: Path | None = None
@@ -319,10 +312,10 @@ def call(packed: Path, state: Path, minutes: float, *, last: bool, device: str, 
         timer.cancel()
     if not (work / LAST).is_file():
         raise ConfigError(f"{minutes} minutes were over before the first update; give the call more --minutes.")
-    after = load_checkpoint(work / LAST).progress
-    updates, seconds = after["step"] - first["step"], after["seconds"] - first["seconds"]
+    after = load_checkpoint(work / LAST)
+    updates, seconds = after.progress["step"] - first["step"], after.progress["seconds"] - first["seconds"]
     besides = time.monotonic() - began - seconds
-    print(f"{updates} updates in {seconds:.0f} s, {besides:.0f} s besides; {split_state(work / LAST, state)} parts")
+    print(f"{updates} updates in {seconds:.0f} s, {besides:.0f} s besides; {split_state(after, state)} parts")
     if updates:
         (state / SPEED).write_text(json.dumps({"seconds_per_update": seconds / updates, "besides_s": besides}))
     return finished
@@ -413,10 +406,5 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    return start("train_gpu", __doc__, _add_arguments, _run, argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start("train_gpu", __doc__, _add_arguments, _run))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible, in_each_scheme, tab_stops
 from tests.browser.chromium import Watch, watched_page
-from tests.browser.test_documents import choose_files, files, text_file
+from tests.browser.test_documents import choose_files, downloaded, files, text_file
 from tests.browser.translating import MARKUP, assert_no_markup, problem
 from tests.browser.views import open_view
 
@@ -42,11 +41,9 @@ def saved(page: Page) -> None:
     expect(page.locator(".edit-save")).to_have_text("Saved")
 
 
-def downloaded(page: Page) -> tuple[str, str]:
+def edited_file(page: Page) -> tuple[str, str]:
     """Name and content of the file with the edits."""
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
-    return download.value.suggested_filename, Path(download.value.path()).read_text(encoding="utf-8")
+    return downloaded(page, page.get_by_role("button", name="Download"))
 
 
 def test_a_translation_is_edited_confirmed_with_the_keyboard_and_downloaded(
@@ -66,7 +63,7 @@ def test_a_translation_is_edited_confirmed_with_the_keyboard_and_downloaded(
     expect(page.locator(".edit-progress")).to_have_text("2 of 4 confirmed")
     saved(page)
     screenshot("edit")
-    name, content = downloaded(page)
+    name, content = edited_file(page)
     assert name == "garden.de.md"
     assert content.startswith("# Mein Garten\n\nDas ist mein *neues* Buch. Wo ist der Bahnhof?\n")
     page.reload()
@@ -108,7 +105,7 @@ def test_what_cannot_be_saved_is_said_at_its_row_and_the_rest_is_saved(page: Pag
     expect(field(page, 3)).to_have_value("Wo ist der Bahnhof?")
     expect(rows(page).nth(3).get_by_role("alert")).to_contain_text("lacks the placeholder {name}")
     saved(page)
-    _, content = downloaded(page)
+    _, content = edited_file(page)
     assert "Ein Buch." in content and "{name}" in content
     field(page, 4).fill("Vergiss {name} nicht.")
     expect(rows(page).nth(3).get_by_role("alert")).to_be_empty()
@@ -157,7 +154,7 @@ def test_a_service_that_is_away_is_said_and_asked_again(page: Page, watch: Watch
     page.unroute("**/sentences")
     page.get_by_role("button", name="Save again").click()
     saved(page)
-    assert downloaded(page)[1].startswith("# Unser Garten")
+    assert edited_file(page)[1].startswith("# Unser Garten")
 
 
 def test_a_long_document_is_loaded_in_pages(page: Page) -> None:

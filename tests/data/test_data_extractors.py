@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
-import tarfile
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ from model.errors import DataError
 from scripts.data import align, cleaning, text
 from scripts.data.align import block
 from scripts.data.table import EXTRACTORS
+from tests.data.archives import tar_gz, zipped
 
 Content = str | bytes
 
@@ -30,23 +28,6 @@ class Case:
     files: dict[str, Content]
     arguments: tuple[str | int, ...]
     expected: Sequence[object]
-
-
-def _zip(name: str, content: Content) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def _tar_gz(files: dict[str, str]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, text in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(text.encode())
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return buffer.getvalue()
 
 
 def _mo() -> bytes:
@@ -68,12 +49,9 @@ def _sword_module() -> bytes:
     conf = (
         "[Tiny]\nDescription=Psalm\nDataPath=./modules/texts/rawtext/tiny/\nModDrv=RawText\nEncoding=UTF-8\nLang=de\n"
     )
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("mods.d/tiny.conf", conf)
-        for name, content in {"ot": text, "ot.vss": table, "nt": b"", "nt.vss": b""}.items():
-            archive.writestr(f"modules/texts/rawtext/tiny/{name}", content)
-    return buffer.getvalue()
+    folder = "modules/texts/rawtext/tiny"
+    files = {"ot": text, "ot.vss": table, "nt": b"", "nt.vss": b""}
+    return zipped({"mods.d/tiny.conf": conf} | {f"{folder}/{name}": content for name, content in files.items()})
 
 
 _PO = """
@@ -180,7 +158,7 @@ CASES: dict[str, Case] = {
     "aligned": Case({"a.en": "One\n\nBefore. <sep> Two\n", "a.de": "Eins\n\nZwei\n"}, ("a.en", "a.de", "<sep>"),
                     [("One", "Eins"), ("", ""), ("Two", "Zwei")]),
     "aligned_in_tar": Case(
-        {"a.tar.gz": _tar_gz({"d/t.src": "One\nTwo\n", "d/t.pe": "Eins\nZwei\n", "d/t.mt": "x\n"})},
+        {"a.tar.gz": tar_gz({"d/t.src": "One\nTwo\n", "d/t.pe": "Eins\nZwei\n", "d/t.mt": "x\n"})},
         ("a.tar.gz", "/t.src", "/t.pe"),
         [("One", "Eins"), ("Two", "Zwei")],
     ),
@@ -211,7 +189,7 @@ CASES: dict[str, Case] = {
         [("A cat.", "Eine Katze.")],
     ),
     "manythings": Case(
-        {"deu-eng.zip": _zip("deu.txt", "Hi.\tHallo!\tCC-BY 2.0\nno translation\n")},
+        {"deu-eng.zip": zipped({"deu.txt": "Hi.\tHallo!\tCC-BY 2.0\nno translation\n"})},
         ("deu-eng.zip",),
         [("Hi.", "Hallo!")],
     ),
@@ -369,8 +347,8 @@ def test_a_damaged_source_is_named(name: str, files: dict[str, Content], tmp_pat
 def test_texts_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "MAX_FILE_BYTES", 100)
     (tmp_path / "a.txt").write_bytes(b"a" * 101)
-    (tmp_path / "a.zip").write_bytes(_zip("a.txt", b"a" * 101))
-    (tmp_path / "a.tar.gz").write_bytes(_tar_gz({"a.src": "a" * 101}))
+    (tmp_path / "a.zip").write_bytes(zipped({"a.txt": b"a" * 101}))
+    (tmp_path / "a.tar.gz").write_bytes(tar_gz({"a.src": "a" * 101}))
     for name, arguments in (("lines", ["a.txt"]), ("manythings", ["a.zip"]), ("aligned_in_tar", ["a.tar.gz"])):
         more = [".src", ".pe"] if name == "aligned_in_tar" else []
         with pytest.raises(DataError, match="101 bytes"):

@@ -80,13 +80,13 @@ class BookData(TextFile):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        language = _main_language(self.text)
+        self._language = _main_language(self.text)
         for element in _ELEMENT.finditer(self.text):
             attributes, text = element["attributes"] or "", unescaped(element["content"])
             own_language = _LANGUAGE.search(attributes)
             is_kept = (
                 "authority" in attributes
-                or (own_language and is_other_language(own_language["attribute"], language))
+                or (own_language and is_other_language(own_language["attribute"], self._language))
                 or _AUTHOR.search(self.text, max(0, element.start() - _LONGEST_TAG), element.start())
             )
             if not is_kept and not is_code(text):
@@ -99,7 +99,7 @@ class BookData(TextFile):
 
     def language_marks(self) -> Iterator[LanguageMark]:
         """The names of the language of the book, and the direction of its pages."""
-        text, main = self.text, _main_language(self.text)
+        text, main = self.text, self._language
         for match in _LANGUAGE.finditer(text):
             mark = language_mark(text, *match.span(match.lastgroup or 0))
             if mark and names_same_language(mark.language, main):

@@ -73,6 +73,11 @@ def written_like(name: str, target: str) -> str:
     return code.replace("-", "_") if "_" in name else code
 
 
+def renamed(name: str, target: str) -> str:
+    """As :func:`written_like`; what names no language stays as it is."""
+    return written_like(name, target) if names_language(name) else name
+
+
 @lru_cache(maxsize=100)
 def locale_of(target: str) -> str:
     """A language with a region, by default that of most of its texts: ``de-DE``, ``zh-TW`` for ``zh-Hant``."""

@@ -69,9 +69,9 @@ class Markdown(TextFile):
     def _add_title(self, title: str, first: int, last: int) -> None:
         """Add the title of a link that is defined in some lines; one with references or escapes in it stays."""
         start, end = self._starts[first], self._starts[min(last, len(self._lines))]
-        found = self.text.rfind(title, start, end)
-        if title and found > start and self.text[found - 1] in "\"'(":
-            put = partial(self.replace, found, found + len(title))
+        position = self.text.rfind(title, start, end)
+        if title and position > start and self.text[position - 1] in "\"'(":
+            put = partial(self.replace, position, position + len(title))
             self.add(Unit(title), lambda translation: put(caption_source(translation)))
 
     def _add_html(self, token: Token, first: int, last: int) -> None:
@@ -124,9 +124,9 @@ class Markdown(TextFile):
     def _add_captions(self, content: InlineContent, start: int, end: int) -> None:
         """Add the captions of a paragraph. They are written by themselves, and once more with the paragraph."""
         for number, caption in enumerate(content.captions):
-            found = self.text.find(caption, start, end)
-            start = found + len(caption) if found >= 0 else start
-            self.add(Unit(caption), partial(self._put_caption, content, number, found, start))
+            position = self.text.find(caption, start, end)
+            start = position + len(caption) if position >= 0 else start
+            self.add(Unit(caption), partial(self._put_caption, content, number, position, start))
 
     def _put_caption(self, content: InlineContent, number: int, start: int, end: int, translation: str) -> None:
         content.captions[number] = translation

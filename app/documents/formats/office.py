@@ -12,7 +12,7 @@ from lxml import etree
 from app.documents.formats.archives import Archive
 from app.documents.formats.codes import is_code
 from app.documents.formats.document_file import DocumentFile, Unit
-from app.documents.formats.languages import names_language, written_like
+from app.documents.formats.languages import renamed
 from app.documents.formats.xml_parts import ElementBudget, clean, local_name, parsed, serialised
 from app.errors import DocumentRefused, DocumentTooComplex
 
@@ -120,8 +120,8 @@ class OfficeFile(DocumentFile):
         is_changed = False
         for element in root.iter("{*}language") if local_name(root) in _METADATA else ():
             name = (element.text or "").strip()
-            if names_language(name) and written_like(name, target) != name:
-                element.text = written_like(name, target)
+            if (new := renamed(name, target)) != name:
+                element.text = new
                 is_changed = True
         return is_changed
 

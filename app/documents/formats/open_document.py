@@ -25,7 +25,7 @@ from app.documents.formats.inline import (
     paired,
     shown_text,
 )
-from app.documents.formats.languages import is_east_asian, is_right_to_left, names_language, written_like
+from app.documents.formats.languages import is_east_asian, is_right_to_left, renamed
 from app.documents.formats.office import OfficeFile, set_attribute
 from app.documents.formats.xml_parts import MixedContent, clean, fill, local_name
 from app.errors import DocumentRefused
@@ -100,7 +100,7 @@ class OpenDocumentText(OfficeFile):
         for properties in root.iter(f"{_STYLE}text-properties"):
             region = properties.get(country, "none")
             name = properties.get(language, "") + ("" if region == "none" else f"-{region}")
-            if names_language(name) and (new := written_like(name, target)) != name:
+            if (new := renamed(name, target)) != name:
                 is_changed = True
                 properties.set(language, new.partition("-")[0])
                 properties.set(country, new.rpartition("-")[2] if "-" in new else "none")

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from app.documents.formats.archives import MACROS_REFUSED
-from app.documents.formats.languages import is_east_asian, is_right_to_left, names_language, written_like
+from app.documents.formats.languages import is_east_asian, is_right_to_left, renamed
 from app.documents.formats.office import OfficeFile
 from app.documents.formats.xml_parts import parsed
 from app.errors import DocumentRefused
@@ -81,8 +81,8 @@ class PackageFile(OfficeFile):
             is_word = str(element.tag).endswith("}lang")
             attribute = str(element.tag).removesuffix("lang") + script if is_word else "lang"
             name = element.get(attribute, "")
-            if names_language(name) and written_like(name, target) != name:
-                element.set(attribute, written_like(name, target))
+            if (new := renamed(name, target)) != name:
+                element.set(attribute, new)
                 is_changed = True
         return is_changed
 

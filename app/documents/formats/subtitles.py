@@ -168,7 +168,8 @@ class WebVtt(SubRip):
         """The language in the header, as video sites write it."""
         header = _HEADER.match(self.text)
         mark = language_mark(self.text, *header.span("language")) if header else None
-        return iter([mark] if mark else [])
+        if mark:
+            yield mark
 
     def payload(self, lines: list[str], is_last: bool) -> list[str]:
         """The lines that a cue shows: those before the first empty one. Automatic captions have lines of spaces."""

@@ -94,17 +94,16 @@ def _marks(items: Iterable[Item], position: int) -> Iterator[LanguageMark]:
         position += len(item.source)
 
 
-def _marks_of_tag(tag: str, name: str) -> Iterator[LanguageMark]:
+def _marks_of_tag(tag: str, name: str) -> list[LanguageMark]:
     """The marks of a tag.
 
     Args:
         tag: Its source.
         name: The name of its element; empty for metadata.
     """
-    values = {key: (start, end) for key, start, end in reversed(list(tag_attributes(tag)))}
-    values = {
+    values = {  # the first of several with one name
         key: (start + 1, end - 1) if tag[start : start + 1] in ("'", '"') else (start, end)
-        for key, (start, end) in values.items()
+        for key, start, end in reversed(list(tag_attributes(tag)))
     }
     if name:
         names = ["lang", "xml:lang"]
@@ -121,7 +120,7 @@ def _marks_of_tag(tag: str, name: str) -> Iterator[LanguageMark]:
     elif name == "html" and "dir" not in values and not tag.startswith("</"):
         end = len(name) + 1
         marks.append(LanguageMark(end, end, lambda target: ' dir="rtl"' if is_right_to_left(target) else ""))
-    return iter(sorted(filter(None, marks), key=lambda mark: mark.start))
+    return sorted(filter(None, marks), key=lambda mark: mark.start)
 
 
 def _direction_like(direction: str, is_outer: bool, target: str) -> str:

@@ -46,12 +46,16 @@ export function setApiKey(key) {
  * Sends a request, and returns its successful response.
  *
  * @param {string} path
- * @param {{ method?: string, json?: unknown, form?: FormData, accept?: string, scheme?: string, signal?: AbortSignal }}
- *   [options] `scheme`: the scheme of the key in the header.
+ * @param {{ method?: string, json?: unknown, form?: FormData, accept?: string, scheme?: string, signal?: AbortSignal,
+ *   isKept?: boolean }} [options] `scheme`: the scheme of the key in the header. `isKept`: whether it is sent to the end
+ *   although the page is closed.
  * @returns {Promise<Response>}
  * @throws {Problem} The service refused the request, or cannot be reached (status 0).
  */
-export async function request(path, { method, json, form, accept = "application/json", scheme, signal } = {}) {
+export async function request(
+  path,
+  { method, json, form, accept = "application/json", scheme, signal, isKept = false } = {},
+) {
   const headers = new Headers({ Accept: accept });
   // Routes with their own scheme require a key, even if the service has none; any key will do.
   const key = apiKey() ?? (scheme ? "page" : null);
@@ -64,8 +68,7 @@ export async function request(path, { method, json, form, accept = "application/
     response = await fetch(path, {
       method: method ?? (body === undefined ? "GET" : "POST"),
       headers,
-      // A change is sent to the end although the page is closed.
-      keepalive: method === "PATCH" && typeof body === "string" && body.length < MAX_KEPT_ALIVE,
+      keepalive: isKept && typeof body === "string" && body.length < MAX_KEPT_ALIVE,
       ...(body === undefined ? {} : { body }),
       ...(signal === undefined ? {} : { signal }),
       credentials: "omit",
@@ -262,7 +265,11 @@ export function readSentences(id, { after, limit, unconfirmed }) {
  * @throws {Problem} With the sentences that cannot be saved in `errors`; then none is.
  */
 export function changeSentences(id, sentences) {
-  return answer(`documents/${encodeURIComponent(id)}/sentences`, { method: "PATCH", json: { sentences } });
+  return answer(`documents/${encodeURIComponent(id)}/sentences`, {
+    method: "PATCH",
+    json: { sentences },
+    isKept: true,
+  });
 }
 
 /**

@@ -205,9 +205,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
             "via": text.via,
             "detected": text.detected,
             "confidence": result.confidence,
-            "integrity": _integrity(result.integrity or (), result.numbers)
-            if result.integrity or result.numbers
-            else None,
+            "integrity": _integrity(result.integrity or (), result.numbers),
             "untranslated": result.num_untranslated,
             "glossary": result.glossary,
             "search": search_body(result.search),
@@ -216,6 +214,8 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
     )
 
 
-def _integrity(spans: Sequence[SpanUse], numbers: Sequence[NumberUse]) -> IntegrityBody:
+def _integrity(spans: Sequence[SpanUse], numbers: Sequence[NumberUse]) -> IntegrityBody | None:
+    if not spans and not numbers:
+        return None
     status = "restored" if any(span.restored for span in spans) else "intact"
     return IntegrityBody.model_validate({"status": status, "spans": spans, "numbers": numbers})

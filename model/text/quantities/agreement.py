@@ -12,7 +12,7 @@ from model.text.quantities.names import CURRENCY_WORDS, NAMES, SIGNS, UNIT_WORDS
 from model.text.quantities.quantity import Quantity
 from model.text.quantities.reading import position_of, read_quantities
 from model.text.quantities.spelling import spelled
-from model.text.symbols import Span, overlaps
+from model.text.symbols import Span
 
 _HALF_OF_DAY = re.compile(r"nachmittag|abend|mittag|nacht|afternoon|evening|night|noon", re.IGNORECASE)
 _HOURS = {
@@ -184,12 +184,18 @@ class _Comparison:
         )
 
     def _match(self, source: Quantity, target: Quantity, *, respell: bool) -> None:
-        self._first.remove(source)
-        self._second.remove(target)
-        self._matched.append(source)
-        self._targets.append(target.span)
+        self._take([source], [target])
         if respell:
             self._respell(source, target.span, target)
+
+    def _take(self, sources: Sequence[Quantity], targets: Sequence[Quantity]) -> None:
+        """Note quantities of the sentence that the translation has, and those of the translation that are them."""
+        for source in sources:
+            self._first.remove(source)
+            self._matched.append(source)
+        for target in targets:
+            self._second.remove(target)
+            self._targets.append(target.span)
 
     def _respell(self, source: Quantity, span: Span, target: Quantity | None) -> None:
         start, end = span
@@ -290,11 +296,7 @@ class _Comparison:
             run = next((run for run in self._runs() if "".join(part.digits for part in run) == source.digits), None)
             if run:
                 span = run[0].span[0], run[-1].span[1]
-                self._first.remove(source)
-                self._matched.append(source)
-                for part in run:
-                    self._second.remove(part)
-                    self._targets.append(part.span)
+                self._take([source], run)
                 self._respell(source, span, None)
 
     def _match_joined(self) -> None:
@@ -305,11 +307,7 @@ class _Comparison:
             target = next((other for other in self._second if other.digits == digits), None)
             if sign is None or target is None or first not in self._first or last not in self._first:
                 continue
-            for source in (first, last):
-                self._first.remove(source)
-                self._matched.append(source)
-            self._second.remove(target)
-            self._targets.append(target.span)
+            self._take([first, last], [target])
             ends = (spelled(source, self._source, self._languages[1]) for source in (first, last))
             span = first.span[0], last.span[1]
             self._respellings.append(Respelling(span, *target.span, sign[0].join(ends)))
@@ -335,10 +333,9 @@ class _Comparison:
     def _repeated(self) -> Iterator[Span]:
         """The quantities that a translation has, and then again or in part."""
         rest = {other.digits for other in self._second}
-        kinds = {other.kind for other in self._second} & {"date", "time"}
         has_words = bool(_NUMBER_WORDS.search(self._source) or _HOUR_IN_WORDS.search(self._source))
-        kinds = set() if has_words else kinds
-        for source in self._matched if rest else ():
+        kinds = set() if has_words else {other.kind for other in self._second} & {"date", "time"}
+        for source in self._matched:
             is_again = source.digits in rest and (len(source.digits) > 1 or source.kind == "date" or not has_words)
             is_in_part = any(len(digits) > 2 and digits in source.digits for digits in rest)
             if is_again or is_in_part or source.kind in kinds:
@@ -366,8 +363,3 @@ def _without_overlaps(respellings: Sequence[Respelling]) -> Iterator[Respelling]
         if item.start >= position:
             yield item
             position = item.end
-
-
-def overlapping(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """The spans that share no character with one of several others, which are in order."""
-    return [span for span in spans if not overlaps(span, others)] if others else list(spans)

@@ -14,6 +14,9 @@ Kind = Literal["number", "ordinal", "date", "time", "code"]
 Value = Decimal | int | str | tuple[int | None, int, int]
 """A number; an ordinal; the characters of a code; the minutes of a day; year, month and day."""
 
+GROUP_SIGNS = re.compile("[\u00a0\u202f'\u2019 ]")
+"""What may stand between groups of three digits, besides commas and full stops."""
+
 WINDOW = 40
 """Characters beside a number or a name that may belong to it."""
 

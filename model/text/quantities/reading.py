@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from model.text.quantities.dates import date_in_digits, is_day, named_dates
 from model.text.quantities.names import CURRENCY_WORDS, NAMES, SIGNS, UNIT_WORDS
-from model.text.quantities.quantity import WINDOW, Quantity, digits_of, english_suffix
+from model.text.quantities.quantity import GROUP_SIGNS, WINDOW, Quantity, digits_of, english_suffix
 from model.text.quantities.times import time_of, with_ranges
 from model.text.symbols import Span, overlaps
 
@@ -28,7 +28,6 @@ _CORE = re.compile(
 )
 _DIGITS_BEFORE = re.compile(r"[\d+] ?$")
 _DIGITS_AFTER = re.compile(r"[.,:/-]?\s?\d")
-_GROUPS = re.compile("[\u00a0\u202f'\u2019 ]")
 _SPACED = re.compile(r"[1-9]\d{0,2}(?:[\u00a0\u202f'\u2019 ]\d{3})+(?:[.,]\d+)?")
 _CURRENCY_BEFORE = re.compile(rf"(?:(?<!\w)(?:US)?)([{re.escape(SIGNS)}]) ?$")
 _CURRENCY_AFTER = re.compile(rf"([ \u00a0\u202f]?)([{re.escape(SIGNS)}])(?!\w)")
@@ -158,7 +157,7 @@ def _number(core: str, language: str) -> tuple[Decimal, str] | None:
     if core.isdigit():
         return (Decimal(core), names.decimal) if core[0] != "0" or len(core) == 1 else None
     if _SPACED.fullmatch(core):
-        whole = _GROUPS.sub("", core)
+        whole = GROUP_SIGNS.sub("", core)
         other = names.group if language == "en" and "," not in whole else names.decimal  # such groups are German
         return Decimal(whole.replace(",", ".")), other
     for decimal, group in ((names.decimal, names.group), (names.group, names.decimal)):
@@ -233,7 +232,7 @@ def _ordinal(text: str, start: int, end: int, language: str) -> Quantity | None:
         return None
     if match := _ENGLISH_ORDINAL.match(text, end):
         if _STREET.match(text, match.end()):
-            return Quantity((start, match.end()), (start, match.end()), "code", text[start : match.end()], core)
+            return _code(text, start, match.end())
         is_proper = language == "en" and match[0] == english_suffix(int(core))
         return Quantity((start, match.end()), (start, end), "ordinal", int(core), core, is_proper)
     if len(core) < 4 and _GERMAN_ORDINAL.match(text, end):

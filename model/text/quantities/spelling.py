@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from model.text.quantities.names import NAMES
-from model.text.quantities.quantity import Quantity, english_suffix
-
-_GROUPS = re.compile("[\u00a0\u202f'\u2019 ]")
+from model.text.quantities.quantity import GROUP_SIGNS, Quantity, digits_of, english_suffix
 
 
 def spelled(quantity: Quantity, text: str, target: str, counterpart: Quantity | None = None) -> str:
@@ -35,9 +33,10 @@ def spelled(quantity: Quantity, text: str, target: str, counterpart: Quantity | 
 
 def _number(quantity: Quantity, written: str, target: str, counterpart: Quantity | None) -> str:
     names = NAMES[target]
-    whole, _, fraction = _GROUPS.sub("", written).partition(quantity.decimal)
-    digits = re.sub(r"\D", "", whole)
-    is_grouped = len(digits) < len(whole) or len(_GROUPS.sub("", written)) < len(written)
+    joined = GROUP_SIGNS.sub("", written)
+    whole, _, fraction = joined.partition(quantity.decimal)
+    digits = digits_of(whole)
+    is_grouped = len(digits) < len(whole) or len(joined) < len(written)
     number = f"{int(digits):,}".replace(",", names.group) if is_grouped and digits else digits
     number += f"{names.decimal}{fraction}" if fraction else ""
     if quantity.scale:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from model.text.quantities.quantity import Quantity, digits_of
 
 _CLOCK = re.compile(r"([01]?\d|2[0-4])(?:([.:])([0-5]\d))?")
+# The last full stop may also be that of the sentence: the first one tells whether it is of the word.
 _HALF = re.compile(r"[ \u00a0\u202f]?([apAP])(?:\.[ \u00a0]?[mM]\.?|[mM])(?!\w)")
 _CLOCK_WORD = re.compile(r" ?(?:Uhr(?!\w)(?: ([0-5]\d)(?![\w,:%]|\.\d))?|o['\u2019]clock)")
 _PART_OF_DAY = re.compile(
@@ -37,7 +38,6 @@ def time_of(text: str, start: int, end: int, language: str) -> Quantity | None:
     stop, half, is_certain = end, "", True
     if word := _HALF.match(text, end):
         half, stop, is_proper = word[1].lower(), word.end(), language == "en" and match[2] != "."
-        # The last full stop is also that of the sentence: the first one tells whether it is of the word.
     elif word := _CLOCK_WORD.match(text, end):
         if word[1] and not match[2]:
             minute = int(word[1])
@@ -52,19 +52,19 @@ def time_of(text: str, start: int, end: int, language: str) -> Quantity | None:
         stop = part.end() if language == "en" and "in the" in part[0] else stop
     elif not half:
         is_certain = hour > 12
-    elif half and language == "en" and (part := _ENGLISH_PART_OF_DAY.match(text, stop)):
+    elif language == "en" and (part := _ENGLISH_PART_OF_DAY.match(text, stop)):
         stop, is_proper = part.end(), False  # 3 a.m. in the morning
     if half == "p" and hour < 12:
         hour += 12
     elif half == "a" and hour == 12:
         hour = 0
-    elif half and int(match[1]) > 12:
+    elif half and hour > 12:
         is_proper = is_proper and language == "de"
     digits = digits_of(text[start:stop])
     return Quantity((start, stop), (start, end), "time", 60 * hour + minute, digits, is_proper, is_certain=is_certain)
 
 
-def with_ranges(text: str, quantities: Sequence[Quantity], language: str) -> Iterator[Quantity]:
+def with_ranges(text: str, quantities: Sequence[Quantity], language: str) -> list[Quantity]:
     """The quantities of a text; the first number of a range of times is a time, too: ``9`` of ``9-17 Uhr``.
 
     Args:
@@ -87,9 +87,9 @@ def with_ranges(text: str, quantities: Sequence[Quantity], language: str) -> Ite
         is_of_half = language == "en" and minutes <= _NOON < second.value and int(last[1]) <= 12
         if is_of_half and minutes % _NOON < second.value % _NOON:
             minutes = minutes % _NOON + _NOON  # 2-4 p.m.
-        is_proper = (match[2] != "." and int(match[1]) <= 12) if language == "en" else True
+        is_proper = language != "en" or (match[2] != "." and int(match[1]) <= 12)
         is_certain = second.is_certain or minutes > _NOON
         others[index] = replace(
             first, kind="time", value=minutes, is_proper=is_proper, is_certain=is_certain, is_bare=True
         )
-    return iter(others)
+    return others

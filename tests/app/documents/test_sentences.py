@@ -15,27 +15,18 @@ from app.documents.formats.table import FORMATS
 from app.documents.positions import Pairs, packed, unpacked
 from app.documents.sentences import Division, Sentence, divided
 from app.documents.skeleton import differences
-from model.decoding.options import Hypothesis
-from model.translation.options import TextFormat, TranslationOptions
+from model.translation.options import TextFormat
 from tests.app.documents.structures.files import FILES
 from tests.app.documents.structures.office import ARCHIVES
 from tests.app.documents.structures.structures import Structures
 from tests.app.documents.structures.table import STRUCTURES
 from tests.app.documents.test_office_formats import word_document
-from tests.app.documents.translated import read
-from tests.app.fakes import FakeTranslator
-
-_TRANSLATOR = FakeTranslator()
+from tests.app.documents.translated import read, translation_of
 
 
 def in_capitals(unit: Unit) -> tuple[str, Pairs]:
     """The translation of a unit by a model that writes capitals, and the positions of its sentences."""
-    options = TranslationOptions(decoding="greedy", format=unit.format, return_sentences=True)
-    plan = _TRANSLATOR.prepare(unit.text, "en", "de", options)
-    while plan.pending:
-        plan.settle([Hypothesis(list(request.source_ids[1:-1]), None, "stop") for request in plan.pending])
-    weights = _TRANSLATOR.align(plan.attended)
-    translation = plan.complete({item.key: rows for item, rows in zip(plan.attended, weights, strict=True)})
+    translation = translation_of(unit)
     assert translation.sentences is not None
     return translation.text, translation.sentences
 

@@ -7,18 +7,25 @@ from app.documents.formats.table import FORMATS
 from app.documents.skeleton import differences
 from model.decoding.options import Hypothesis
 from model.translation.options import TranslationOptions
+from model.translation.results import Translation
 from tests.app.fakes import FakeTranslator
 
 _TRANSLATOR = FakeTranslator()
 
 
-def in_capitals(unit: Unit) -> str:
-    """The translation of a unit by a model that writes capitals."""
-    plan = _TRANSLATOR.prepare(unit.text, "en", "de", TranslationOptions(decoding="greedy", format=unit.format))
+def translation_of(unit: Unit) -> Translation:
+    """The translation of a unit by a model that writes capitals, with the positions of its sentences."""
+    options = TranslationOptions(decoding="greedy", format=unit.format, return_sentences=True)
+    plan = _TRANSLATOR.prepare(unit.text, "en", "de", options)
     while plan.pending:
         plan.settle([Hypothesis(list(request.source_ids[1:-1]), None, "stop") for request in plan.pending])
     weights = _TRANSLATOR.align(plan.attended)
-    return plan.complete({item.key: rows for item, rows in zip(plan.attended, weights, strict=True)}).text
+    return plan.complete({item.key: rows for item, rows in zip(plan.attended, weights, strict=True)})
+
+
+def in_capitals(unit: Unit) -> str:
+    """The text of the translation of a unit."""
+    return translation_of(unit).text
 
 
 def read(suffix: str, data: bytes | str) -> DocumentFile:

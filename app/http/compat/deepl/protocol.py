@@ -92,14 +92,14 @@ def _with_objects(values: Mapping[str, Any]) -> dict[str, Any]:
 
     ``dictionaries[0].source_lang`` is a field of the first object of the list ``dictionaries``.
     """
-    given: dict[str, Any] = {}
+    single: dict[str, Any] = {}
     lists: dict[str, dict[int, dict[str, Any]]] = {}
     for name, value in values.items():
         if match := _FIELD_OF_OBJECT.fullmatch(name):
             lists.setdefault(match[1], {}).setdefault(int(match[2]), {})[match[3]] = value
         elif value is not None:
-            given[name] = value
-    return given | {name: [objects[index] for index in sorted(objects)] for name, objects in lists.items()}
+            single[name] = value
+    return single | {name: [objects[index] for index in sorted(objects)] for name, objects in lists.items()}
 
 
 def supported(parameter: str, code: str, languages: tuple[str, ...]) -> str:

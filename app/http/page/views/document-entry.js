@@ -191,8 +191,7 @@ export class DocumentEntry {
   async #save() {
     const { id, status } = /** @type {Document} */ (this.#document);
     await this.#try(async () => {
-      const response = await documentResult(id, status !== "done");
-      download(await response.blob(), nameOf(response) ?? this.#name);
+      await downloadResult(id, status !== "done", this.#name);
     });
   }
 
@@ -283,11 +282,23 @@ export function pairText({ source, target }) {
 }
 
 /**
+ * Saves the translated file of a document.
+ *
+ * @param {string} id Of the document.
+ * @param {boolean} isPartial Whether it may be translated in part.
+ * @param {string} name Its name, if the service gives none.
+ */
+export async function downloadResult(id, isPartial, name) {
+  const response = await documentResult(id, isPartial);
+  download(await response.blob(), nameOf(response) ?? name);
+}
+
+/**
  * The file name in a response to the request for a translated file.
  *
  * @param {Response} response
  */
-export function nameOf(response) {
+function nameOf(response) {
   const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("Content-Disposition") ?? "")?.[1];
   return name && decodeURIComponent(name);
 }

@@ -105,8 +105,7 @@ export class EditRow {
   /** What is to be saved; null if there is nothing, or it cannot be saved as it is. @returns {SentenceChange | null} */
   get change() {
     const translation = this.#translation;
-    const isSame = translation === this.#saved.translation && this.#isConfirmed === this.#saved.confirmed;
-    if (isSame || this.#isRefused || flawOf(translation, this.#saved)) return null;
+    if (!this.isUnsaved || this.#isRefused || flawOf(translation, this.#saved)) return null;
     return { number: this.number, translation, confirmed: this.#isConfirmed };
   }
 
@@ -147,9 +146,13 @@ export class EditRow {
     return this.#area.value.trim();
   }
 
+  get #machine() {
+    return this.#saved.machine_translation ?? this.#saved.translation;
+  }
+
   /** Whether the sentence has lines; another must stay on its line. */
   get #hasLines() {
-    return (this.#saved.machine_translation ?? this.#saved.translation).includes("\n");
+    return this.#machine.includes("\n");
   }
 
   #typed() {
@@ -183,7 +186,7 @@ export class EditRow {
 
   /** Takes the machine's translation again. */
   #revert() {
-    this.#area.value = this.#saved.machine_translation ?? this.#saved.translation;
+    this.#area.value = this.#machine;
     this.#typed();
     this.#area.focus();
   }
@@ -197,7 +200,7 @@ export class EditRow {
 
   /** @param {string} [refusal] What the service says. */
   #show(refusal = "") {
-    const machine = this.#saved.machine_translation ?? this.#saved.translation;
+    const machine = this.#machine;
     const isEdited = this.#translation !== machine;
     const flaw = refusal || flawOf(this.#translation, this.#saved);
     const untouched = machine === this.#saved.source && SEVERAL_WORDS.test(machine) ? "untranslated" : "machine";

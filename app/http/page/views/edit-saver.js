@@ -58,14 +58,18 @@ export class EditSaver {
 
   /** Whether everything that can be saved is saved. */
   get isSaved() {
-    return !this.#saving && ![...this.#rows].some((row) => row.change);
+    return !this.#saving && !this.#hasChanges;
+  }
+
+  get #hasChanges() {
+    return [...this.#rows].some((row) => row.change);
   }
 
   /** Saves all rows now. */
   async flush() {
     clearTimeout(this.#timer);
     await this.#saving;
-    while ([...this.#rows].some((row) => row.change)) {
+    while (this.#hasChanges) {
       this.#saving = this.#save();
       const before = this.#rows.size;
       await this.#saving;

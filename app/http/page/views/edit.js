@@ -2,12 +2,12 @@
  * The view "edit": a translated file sentence by sentence, beside its source. The address names the document.
  */
 
-import { documentResult, Problem, readSentences } from "../api.js";
-import { download, fill, h } from "../element.js";
+import { Problem, readSentences } from "../api.js";
+import { fill, h } from "../element.js";
 import { languageName, languageTag } from "../languages.js";
 import { count } from "../numbers.js";
 import { language, t } from "../texts.js";
-import { nameOf } from "./document-entry.js";
+import { downloadResult, pairText } from "./document-entry.js";
 import { EditRow } from "./edit-row.js";
 import { EditSaver } from "./edit-saver.js";
 
@@ -62,9 +62,12 @@ class EditView {
   /** @param {Page} page */
   constructor(page) {
     this.#page = page;
-    this.#filter = h("input", { type: "checkbox", onchange: () => this.#filtered() });
-    this.#download = h("button", { type: "button", class: "primary", onclick: () => this.#saveFile() });
-    fill(this.#download, t("document-entry.download"));
+    this.#filter = h("input", { type: "checkbox", onchange: () => void this.#open() });
+    this.#download = h(
+      "button",
+      { type: "button", class: "primary", onclick: () => this.#saveFile() },
+      t("document-entry.download"),
+    );
     this.#retry = h(
       "button",
       { type: "button", hidden: true, onclick: () => this.#saver?.flush() },
@@ -129,7 +132,6 @@ class EditView {
     const own = this.#turn;
     await leaving;
     if (own !== this.#turn) return;
-    const page = this.#page;
     this.#saver = new EditSaver(this.#id, {
       stateChanged: (state, message) => this.#showSaving(state, message),
       saved: (changed) => this.#showCounts(changed),
@@ -141,11 +143,7 @@ class EditView {
     fill(this.#list);
     this.#empty.hidden = true;
     await this.#load();
-    page.announce(this.#progress.textContent ?? "");
-  }
-
-  #filtered() {
-    void this.#open();
+    this.#page.announce(this.#progress.textContent ?? "");
   }
 
   /** Loads the next page, or waits for it. */
@@ -208,9 +206,8 @@ class EditView {
       fill(this.#title, h("span", { class: "unseen" }, `${t("edit.title")}: `), h("bdi", {}, filename));
     }
     this.#tags = { source: languageTag(source), target: languageTag(target) };
-    const names = [languageName(source), languageName(target)];
-    fill(this.#pair, names.join(" → "));
-    fill(this.#columns, h("span"), h("b", {}, names[0]), h("b", {}, names[1]), h("span"));
+    fill(this.#pair, pairText({ source, target }));
+    fill(this.#columns, h("span"), h("b", {}, languageName(source)), h("b", {}, languageName(target)), h("span"));
   }
 
   /** @param {SentenceCounts} counts */
@@ -271,8 +268,7 @@ class EditView {
     await this.#saver?.flush();
     try {
       this.#download.disabled = true;
-      const response = await documentResult(this.#id, false);
-      download(await response.blob(), nameOf(response) ?? this.#name);
+      await downloadResult(this.#id, false, this.#name);
       this.#problem.hidden = true;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;

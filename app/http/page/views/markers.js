@@ -48,7 +48,7 @@ export function shownWithMarkers(text, markers) {
  * @param {string} text
  * @param {Sentence["markers"]} markers
  */
-export function markersIn(text, markers) {
+function markersIn(text, markers) {
   return partsOf(text, markers).flatMap((part) => (part.number === undefined ? [] : [part.text]));
 }
 

@@ -39,7 +39,7 @@ MARKDOWN = (
             "targets": "See «https://x.y/a_(b)_c» and *«https://x.y/_z»* or [this](«b.md»).\n",
             "names of people": "By [«@octo»](«https://x.y») and [«@me»][].\n\n[«@me»]: «https://x.y/me»\n",
             "links without a text": "See [](«docs.md») and [«`a.b`»][] there.\n\n[«`a.b`]: c»\n",
-            "other front matter": ("+++\n«title» = 'My house'\n«date = 2024-01-01»\n+++\ntext\n"),
+            "other front matter": "+++\n«title» = 'My house'\n«date = 2024-01-01»\n+++\ntext\n",
             "references and escapes": "Tom &«amp»; Sons &«copy»; 2024 for 5&«nbsp»;euros, it doesn&#39;t & more.\n",
             "hard line breaks": "Line one\\\nline two   \nline three\n",
             "signs that are none": (
