@@ -274,8 +274,8 @@ class Settings(BaseSettings):
     """Seconds that the import of a TMX file may take (422)."""
 
     suggestions: Literal["on", "off"] = "off"
-    """Whether LibreTranslate's /suggest stores translations, which /libretranslate/translate then uses: with keys for
-    the same key, without keys for every caller."""
+    """Whether corrections are stored and used again: translations sent to LibreTranslate's /suggest, or confirmed on
+    the page or in documents; with keys for the same key, without keys for every caller."""
 
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds that running requests get to finish after SIGTERM."""

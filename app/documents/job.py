@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.documents.document import MAX_ATTEMPTS
+from app.documents.document import MAX_ATTEMPTS, MemoryCounts
 from app.documents.formats.codes import has_words
 from app.documents.formats.document_file import Unit
 from app.documents.positions import packed
@@ -26,9 +27,9 @@ NOBODY = "documents"
 
 _RETRY_S = 1.0
 
-Store = Callable[[Mapping[int, str | None], int, int, Mapping[int, bytes]], Awaitable[None]]
-"""Stores results by unit, with the number of their sentences, the number of those that were not translated, and the
-positions of their sentences (:func:`app.documents.positions.packed`)."""
+Store = Callable[[Mapping[int, str | None], int, int, Mapping[int, bytes], MemoryCounts], Awaitable[None]]
+"""Stores results by unit, with the number of their sentences, the number of those that were not translated, the
+positions of their sentences (:func:`app.documents.positions.packed`), and how memories were used."""
 
 
 class Suspended(Exception):
@@ -112,6 +113,7 @@ class Job:
                     for index, outcome in zip(batch, outcomes, strict=True)
                     if not isinstance(outcome, Exception)
                 },
+                _memory_counts(outcome for index, outcome in zip(batch, outcomes, strict=True) if texts[index][0]),
             )
         if failure is not None and not has_any:
             raise failure
@@ -156,6 +158,13 @@ class Job:
         if len(units) == 1:
             return [error]
         return [outcome for unit in units for outcome in await self._translate([unit])]
+
+
+def _memory_counts(outcomes: Iterable[Translation | Exception]) -> MemoryCounts:
+    """How memories were used for the sentences of units."""
+    uses = (use for outcome in outcomes if not isinstance(outcome, Exception) for use in outcome.memory or ())
+    counts = Counter(use.status for use in uses)
+    return MemoryCounts(counts["exact"], counts["steered"], counts["offered"])
 
 
 def _batches(

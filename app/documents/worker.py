@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.documents.document import KEPT_S, MEMORY, OPTIONS, Document, MemoryOf
+from app.documents.document import KEPT_S, MEMORY, OPTIONS, Document, MemoryCounts, MemoryOf
 from app.documents.file_process import FileProcess
 from app.documents.formats.table import format_of
 from app.documents.job import Job, Suspended
@@ -253,6 +253,7 @@ class Worker:
         num_sentences: int,
         num_left: int,
         positions: Mapping[int, bytes],
+        memory: MemoryCounts,
     ) -> None:
         """Store translations of units.
 
@@ -260,7 +261,8 @@ class Worker:
             _TurnOver: The turn of the document is over, and other owners wait.
         """
         id, running = document.id, self._running
-        await self._store_thread.run(self._store.add_translations, id, translations, num_sentences, num_left, positions)
+        add = partial(self._store.add_translations, positions=positions, memory=memory)
+        await self._store_thread.run(add, id, translations, num_sentences, num_left)
         if running is None:
             return
         running.num_done += num_sentences

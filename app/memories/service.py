@@ -162,39 +162,27 @@ class MemoryService:
         units = [replace(unit, language=standard_code(unit.language)) for unit in units]
         return await self._change(lambda store: store.add(owner, id, units, self._clock()))
 
-    async def corrections(self, owner: str | None, source_language: str) -> MemoryInfo:
-        """The memory of an owner's corrected sentences of a language; it is created if needed.
-
-        Raises:
-            MemoryStoreFull: The owner has too many memories.
-        """
-        code = standard_code(source_language)
-        return await self._change(lambda store: store.corrections(owner, code, self._clock()))
-
-    async def add_correction(
-        self, owner: str | None, source_language: str, target_language: str, source: str, target: str
-    ) -> MemoryInfo:
-        """Store the corrected or confirmed translation of a sentence in the memory of the owner's corrections.
+    async def add_corrections(
+        self, owner: str | None, source_language: str, units: Sequence[Unit]
+    ) -> tuple[MemoryInfo, Added]:
+        """Store corrected or confirmed translations of sentences in the memory of the owner's corrections.
 
         Args:
             owner: The owner.
-            source_language: The language of the sentence.
-            target_language: The language of the translation.
-            source: The sentence.
-            target: Its translation.
+            source_language: The language of the sentences.
+            units: The sentences with their translations, without flaws.
 
         Returns:
-            The memory of corrections for this language.
+            The memory of corrections for this language, and what was added to it.
 
         Raises:
             MemoryStoreFull: There would be too many units or bytes.
         """
-        unit = Unit(source, target, standard_code(target_language))
+        units = [replace(unit, language=standard_code(unit.language)) for unit in units]
 
-        def add(store: MemoryStore) -> MemoryInfo:
+        def add(store: MemoryStore) -> tuple[MemoryInfo, Added]:
             memory = store.corrections(owner, standard_code(source_language), self._clock())
-            store.add(owner, memory.id, [unit], self._clock())
-            return memory
+            return memory, store.add(owner, memory.id, units, self._clock())
 
         return await self._change(add)
 

@@ -349,8 +349,8 @@ class RoteMemories:
     async def create(self, owner: str | None, name: str, source: str) -> MemoryInfo:
         return self._found()
 
-    async def corrections(self, owner: str | None, source: str) -> MemoryInfo:
-        return self._found()
+    async def add_corrections(self, owner: str | None, source: str, units: Sequence[Unit]) -> tuple[MemoryInfo, Added]:
+        return self._found(), Added(len(units))
 
     async def get(self, owner: str | None, id: str) -> MemoryInfo:
         return self._found()
@@ -363,6 +363,7 @@ class RoteMemories:
         return 1
 
     async def add(self, owner: str | None, id: str, units: Sequence[Unit]) -> Added:
+        self._found()
         return Added(len(units))
 
     async def units(self, *arguments: object) -> list[StoredUnit]:

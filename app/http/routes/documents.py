@@ -45,6 +45,7 @@ from app.http.schemas.documents import (
     DocumentRequest,
     DocumentsBody,
     ListedDocumentBody,
+    MemoryCountsBody,
     SentencesBody,
     shown_time,
 )
@@ -229,7 +230,7 @@ def document_body(document: Document) -> DocumentBody:
     Args:
         document: The document.
     """
-    seconds_left = document.seconds_left
+    seconds_left, counts = document.seconds_left, document.memory_counts
     return DocumentBody(
         id=document.id,
         status=document.status,
@@ -238,6 +239,7 @@ def document_body(document: Document) -> DocumentBody:
         seconds_left=None if seconds_left is None else round(seconds_left, 1),
         expires_at=shown_time(document.expires_at),
         untranslated=document.num_left,
+        memory=None if counts is None else MemoryCountsBody.model_validate(counts),
         already_in=document.target if document.was_in_target else None,
         problem=None if document.problem is None else ProblemBody.model_validate(document.problem),
     )

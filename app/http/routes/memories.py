@@ -55,7 +55,6 @@ from app.http.schemas.memories import (
     UnitsRequest,
 )
 from app.http.state import memories_of, settings_of
-from app.memories.service import MemoryService
 from app.memories.store import CORRECTIONS, MemoryInfo
 from app.memories.tmx import MEDIA_TYPE, TMX_END, tmx_beginning, tmx_units
 from app.memories.unit import StoredUnit, Unit
@@ -196,11 +195,16 @@ async def add_units(
     With the id `corrections` they are added to the caller's memory of corrected sentences, which is created if needed.
     """
     service, owner, id = memories_of(request), owner_of(request), request.path_params.get("id", "")
-    memory = await _corrections(service, owner, body) if id == CORRECTIONS else await service.get(owner, id)
     units = [Unit(unit.source, unit.target, body.target) for unit in body.units]
     log_fields(request.scope)["units"] = len(units)
-    added = await service.add(owner, memory.id, units)
-    return AddedUnitsBody(memory=memory.id, added=added.new, replaced=added.replaced, unchanged=added.unchanged)
+    if id != CORRECTIONS:
+        added = await service.add(owner, id, units)
+    elif body.source is None:
+        raise InvalidRequest([FieldProblem("source", "is required for corrections")])
+    else:
+        memory, added = await service.add_corrections(owner, body.source, units)
+        id = memory.id
+    return AddedUnitsBody(memory=id, added=added.new, replaced=added.replaced, unchanged=added.unchanged)
 
 
 @router.delete(
@@ -310,12 +314,6 @@ def unit_body(unit: StoredUnit) -> UnitBody:
         updated_at=_shown_time(unit.updated),
         used_at=None if unit.used is None else _shown_time(unit.used),
     )
-
-
-async def _corrections(service: MemoryService, owner: str | None, body: UnitsRequest) -> MemoryInfo:
-    if body.source is None:
-        raise InvalidRequest([FieldProblem("source", "is required for corrections")])
-    return await service.corrections(owner, body.source)
 
 
 def _shown_time(seconds: float) -> datetime:

@@ -32,6 +32,7 @@ async def models(request: Request) -> ModelsResponse:
     return ModelsResponse(
         models=[model_body(model, settings_of(request)) for model in service.models],
         pivot=_pivot_body(settings_of(request).pivot, service.pivoted),
+        corrections=settings_of(request).suggestions == "on",
     )
 
 

@@ -27,6 +27,19 @@ class SentencesBody(AnswerBody):
     """All its sentences; null until its translation begins."""
 
 
+class MemoryCountsBody(AnswerBody):
+    """How many sentences of a document translation memories have."""
+
+    exact: int
+    """Sentences whose translation is the stored one."""
+
+    steered: int
+    """Sentences whose translation was made from the stored translation of a similar sentence."""
+
+    offered: int
+    """Sentences that the model translated without the memory, and a similar sentence is stored."""
+
+
 class DocumentBody(AnswerBody):
     """A document and its progress."""
 
@@ -51,6 +64,9 @@ class DocumentBody(AnswerBody):
     untranslated: int = Field(default=0, exclude_if=lambda number: number == 0)
     """Processed sentences that could not be translated, for example because a model failed, and remain in the source
     language; absent if there are none."""
+
+    memory: MemoryCountsBody | None = Field(default=None, exclude_if=is_none)
+    """How many of the processed sentences the translation memories have; absent without `memory` in the request."""
 
     already_in: str | None = Field(default=None, exclude_if=is_none)
     """The target language, if the document was detected to be in it and came back unchanged; absent otherwise."""

@@ -154,8 +154,9 @@ async def test_a_document_is_translated_with_a_memory(client: httpx.AsyncClient)
     added = await client.post("/documents", data={**EN_DE, "memory": memory}, files=files)
     assert added.status_code == 202, added.text
     path = f"/documents/{added.json()['id']}"
-    while (await client.get(path)).json()["status"] in ("queued", "running"):
+    while (document := (await client.get(path)).json())["status"] in ("queued", "running"):
         await asyncio.sleep(0.02)
+    assert document["memory"] == {"exact": 1, "steered": 0, "offered": 0}
     assert (await client.get(f"{path}/result")).text == "ONE. Deckel zu.\n\nTWO."
     refused = await client.post("/documents", data={**EN_DE, "memory": "nowhere"}, files=files)
     assert refused.json()["code"] == "memory_not_found"

@@ -168,7 +168,7 @@ def test_nothing_is_opened_before_there_is_a_memory(tmp_path: Path) -> None:
 def test_a_confirmed_sentence_survives_a_restart(tmp_path: Path) -> None:
     async def confirm() -> None:
         service = MemoryService(Settings(data_dir=tmp_path))
-        await service.add_correction("key", "EN", "de", "Hello.", "Hallo.")
+        await service.add_corrections("key", "EN", [Unit("Hello.", "Hallo.", "de")])
         await service.close()
 
     async def targets() -> Iterator[str]:

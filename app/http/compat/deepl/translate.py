@@ -11,6 +11,7 @@ from starlette.responses import Response
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.glossaries.terms import merge_glossaries, terms_in
 from app.http.access import caller_of, metered, owner_of
+from app.http.chosen_memories import corrections_of, memory_of
 from app.http.compat.deepl.answers import TRANSLATIONS, DeepLTranslation, DeepLTranslations
 from app.http.compat.deepl.dependency import AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, success
@@ -74,8 +75,7 @@ async def translate(
         if body.source_lang is not None and plain_code(body.source_lang) == plain_code(target):
             translations = [(text, body.source_lang) for text in body.text]
         else:
-            choice = await memory_choice(request, body)
-            memory = None if choice is None else memories_of(request).chosen(owner_of(request), choice)
+            memory = memory_of(request, await memory_choice(request, body))
             terms = await stored_terms(request, body, body.text) if body.all_glossary_ids else StoredTerms()
             translations = await _translations(request, body, terms, memory)
     state_of(request).num_characters += characters
@@ -132,7 +132,7 @@ def formality_refused(target: str) -> InvalidParameter:
 
 
 async def memory_choice(request: Request, body: GlossaryChoice) -> MemoryChoice | None:
-    """The translation memory of a request.
+    """The translation memory of a request; without an id the caller's corrections, if the service keeps them.
 
     Args:
         request: The request.
@@ -142,7 +142,7 @@ async def memory_choice(request: Request, body: GlossaryChoice) -> MemoryChoice 
         MemoryNotFound: The caller has no memory with the id.
     """
     if body.translation_memory_id is None:
-        return None
+        return corrections_of(request)
     percent = body.translation_memory_threshold
     threshold = None if percent is None else max(MIN_THRESHOLD, percent / 100)
     choice = MemoryChoice((body.translation_memory_id,), threshold)

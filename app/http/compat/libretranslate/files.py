@@ -13,9 +13,9 @@ from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
 from app.http.access import metered_document
 from app.http.attachment import attachment
+from app.http.chosen_memories import corrections_of
 from app.http.compat.libretranslate.errors import error_response, error_shape
 from app.http.compat.libretranslate.parameters import missing, read_string
-from app.http.compat.libretranslate.suggestions import CHOICE, suggestions_of
 from app.http.compat.parameters import Parameters
 from app.http.form_body import UploadedFile
 from app.http.middleware import release_body
@@ -85,7 +85,7 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
         async with metered_document(request, (file, source, target), file.content) as sender:
             # A retry gets a document of its own, because this one is cancelled when its client disconnects.
             own = replace(sender, request="")
-            memory = CHOICE if suggestions_of(request) is not None else None
+            memory = corrections_of(request)
             options = TranslationOptions()
             document = await documents.add(file.content, file.name, source, target, options, own, memory=memory)
     except UnsupportedDocument:

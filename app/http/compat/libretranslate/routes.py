@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from app.documents.formats.table import MEDIA_TYPES
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.http.access import accounts_of, caller_of, metered
+from app.http.chosen_memories import corrections_of, keeps_corrections, memory_of
 from app.http.compat.libretranslate import schemas
 from app.http.compat.libretranslate.charset import CharsetRoute
 from app.http.compat.libretranslate.dependency import reads
@@ -43,8 +44,6 @@ from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, 
 from app.http.compat.libretranslate.suggestions import (
     SUGGESTIONS_DISABLED,
     add_suggestion,
-    suggestions_of,
-    takes_suggestions,
 )
 from app.http.compat.parameters import Parameters
 from app.http.state import service_of, settings_of
@@ -110,7 +109,7 @@ async def _translate(
                 options,
                 caller_of(request),
                 waits=True,
-                memory=suggestions_of(request),
+                memory=memory_of(request, corrections_of(request)),
             )
         )
     except UnsupportedPair:
@@ -274,7 +273,7 @@ async def libretranslate_suggest(
 
     With keys it is stored for the caller's key, without keys for every caller.
     """
-    if not takes_suggestions(request):
+    if not keeps_corrections(request):
         return error_response(403, SUGGESTIONS_DISABLED)
     await add_suggestion(request, parameters, await service_of(request).language_pairs())
     return JSONResponse(schemas.SUGGESTED.model_dump())
