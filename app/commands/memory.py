@@ -1,4 +1,4 @@
-"""The command ``memory``: import, export and list the translation memories of a service, in its folder."""
+"""The command ``memory``: import, export, list and delete the translation memories of a service, in its folder."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from typing import IO, TYPE_CHECKING
 from app.errors import ServiceError
 
 if TYPE_CHECKING:
-    from app.memories.store import MemoryStore
+    from app.memories.store import MemoryInfo, MemoryStore
 
 EPILOG = """\
 examples:
   export VERSO_DATA_DIR=/var/lib/verso
   verso memory import manuals.tmx --name Manuals
   verso memory list
-  verso memory export ID manuals.tmx
-Files are TMX 1.4, and are read and written piece by piece. A running service sees the changes at once. The settings
-VERSO_MAX_MEMORIES_PER_KEY, VERSO_MAX_MEMORY_UNITS_PER_KEY and VERSO_MAX_MEMORY_BYTES_PER_KEY apply.
+  verso memory export Manuals manuals.tmx
+  verso memory delete Manuals
+A memory is named by its id, or by its name if no other has it. Files are TMX 1.4, and are read and written piece by
+piece. A running service sees the changes at once. The settings VERSO_MAX_MEMORIES_PER_KEY,
+VERSO_MAX_MEMORY_UNITS_PER_KEY and VERSO_MAX_MEMORY_BYTES_PER_KEY apply.
 """
 
 VARIABLE = "VERSO_DATA_DIR"
@@ -40,21 +42,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help=f"the folder of the service; that of {VARIABLE} unless given"
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="import | export | list")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="import | export | list | delete")
 
     importing = actions.add_parser("import", help="add the units of a TMX file to a memory")
     importing.add_argument("file", type=Path, help="the file")
-    importing.add_argument("--memory", metavar="ID", help="the memory (default: a new one)")
+    importing.add_argument("--memory", metavar="NAME", help="the memory (default: a new one)")
     importing.add_argument("--name", help="the name of a new memory (default: that of the file)")
     importing.add_argument("--source", metavar="LANGUAGE", help="its source language (default: that of the file)")
     importing.add_argument("--owner", default="", metavar="KEY", help="the id of the key that a new memory belongs to")
 
     exporting = actions.add_parser("export", help="write a memory to a TMX file")
-    exporting.add_argument("memory", metavar="ID", help="the memory, which 'list' shows")
+    exporting.add_argument("memory", metavar="NAME", help="the memory, which 'list' shows")
     exporting.add_argument("file", type=Path, help="the file, which must not exist")
 
     listing = actions.add_parser("list", help="list the memories")
     listing.add_argument("--json", action="store_true", help="print a JSON list instead")
+
+    deleting = actions.add_parser("delete", help="delete a memory with its units")
+    deleting.add_argument("memory", metavar="NAME", help="the memory, which 'list' shows")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         "import": _import,
         "export": _export,
         "list": _list,
+        "delete": _delete,
     }
     try:
         store = MemoryStore(folder, bounds_of(load_settings(limits)))
@@ -83,16 +89,16 @@ def run(arguments: argparse.Namespace) -> int:
             return actions[arguments.action](store, arguments)
         finally:
             store.close()
-    except (ServiceError, TmxRefused, OSError, sqlite3.Error) as error:
+    except (ServiceError, TmxRefused, LookupError, OSError, sqlite3.Error) as error:
         return _failed(str(error))
 
 
 def _import(store: MemoryStore, arguments: argparse.Namespace) -> int:
-    from app.memories.file_units import source_of, units_of
+    from app.memories.file_units import add_texts, source_of
     from app.memories.store import Added
     from model.languages import standard_code
 
-    memory = None if arguments.memory is None else store.get(None, arguments.memory)
+    memory = None if arguments.memory is None else _named(store, arguments.memory)
     added, skipped, began = Added(), 0, time.monotonic()
     with arguments.file.open("rb") as file:
         for language, batch in _batches(file):
@@ -100,9 +106,8 @@ def _import(store: MemoryStore, arguments: argparse.Namespace) -> int:
                 source = arguments.source or source_of(language, batch)
                 name = arguments.name or arguments.file.stem
                 memory = store.create(arguments.owner, name, standard_code(source), time.time())
-            divided = [units_of(texts, memory.source) for texts in batch]
-            added += store.add(None, memory.id, [unit for units in divided for unit in units], time.time())
-            skipped += sum(not units for units in divided)
+            more, num_skipped = add_texts(store, None, memory, batch, time.time())
+            added, skipped = added + more, skipped + num_skipped
     if memory is None:
         return _failed(f"{arguments.file} has no units.")
     print(memory.id)
@@ -132,7 +137,7 @@ def _batches(file: IO[bytes]) -> Iterator[tuple[str, list[dict[str, str]]]]:
 def _export(store: MemoryStore, arguments: argparse.Namespace) -> int:
     from app.memories.tmx import TMX_END, tmx_beginning, tmx_units
 
-    memory, after = store.get(None, arguments.memory), 0
+    memory, after = _named(store, arguments.memory), 0
     with arguments.file.open("xb") as file:
         file.write(tmx_beginning(memory.source))
         while page := store.units(None, memory.id, after, _UNITS_AT_ONCE):
@@ -157,6 +162,27 @@ def _list(store: MemoryStore, arguments: argparse.Namespace) -> int:
     ]
     print(tabulate(shown, head, disable_numparse=True))
     return 0
+
+
+def _delete(store: MemoryStore, arguments: argparse.Namespace) -> int:
+    memory = store.delete(None, _named(store, arguments.memory).id)
+    while store.purge():
+        pass
+    print(f"{memory.name} ({memory.id}) with {memory.num_units} units is deleted.", file=sys.stderr)
+    return 0
+
+
+def _named(store: MemoryStore, name: str) -> MemoryInfo:
+    """The memory with an id or a name.
+
+    Raises:
+        MemoryNotFound: There is none.
+        LookupError: Several have the name.
+    """
+    named = [memory for memory in store.all(None) if memory.name == name]
+    if len(named) > 1:
+        raise LookupError(f"{len(named)} memories are named {name!r}; give the id of one, which 'list' shows.")
+    return named[0] if named else store.get(None, name)
 
 
 def _failed(message: str) -> int:

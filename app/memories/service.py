@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TypeVar
 from app.errors import ImportRunning, MemoryFileRefused, MemoryNotFound
 from app.memories.chosen import ChosenMemories
 from app.memories.database import FILE_NAME
-from app.memories.file_units import source_of, units_of
+from app.memories.file_units import add_texts, source_of
 from app.memories.lookup import Lookup
 from app.memories.store import CORRECTIONS, Added, MemoryBounds, MemoryInfo, MemoryStore
 from app.memories.unit import StoredUnit, Unit
@@ -303,7 +303,7 @@ class MemoryService:
                     if memory is None:
                         source = source_of(batch.source_language, batch.units)
                         memory = await self._change(partial(_create, owner, name, source, self._clock()))
-                    add = partial(_add_texts, owner, memory, batch.units, self._clock())
+                    add = partial(add_texts, owner=owner, memory=memory, texts=batch.units, now=self._clock())
                     more, num_skipped = await self._change(add)
                     added, skipped = added + more, skipped + num_skipped
             if memory is None or added == Added():
@@ -394,12 +394,3 @@ def bounds_of(settings: Settings) -> MemoryBounds:
 
 def _create(owner: str | None, name: str, source: str, now: float, store: MemoryStore) -> MemoryInfo:
     return store.create(owner, name, source, now)
-
-
-def _add_texts(
-    owner: str | None, memory: MemoryInfo, texts: Sequence[Mapping[str, str]], now: float, store: MemoryStore
-) -> tuple[Added, int]:
-    """Add units of a file; returns how many of them cannot be used, too."""
-    divided = [units_of(each, memory.source) for each in texts]
-    units = [unit for own in divided for unit in own]
-    return store.add(owner, memory.id, units, now), sum(not own for own in divided)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,22 @@ def test_a_file_is_imported_listed_and_exported(file: Path, capsys: pytest.Captu
     assert main(["memory", "import", str(exported), "--memory", id]) == 0
     assert "1500 unchanged" in capsys.readouterr().err
     assert main(["memory", "export", id, str(exported)]) == 1, "nothing is overwritten"
+
+
+def test_a_memory_is_deleted_by_its_name_or_id(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert main(["memory", "import", str(file), "--name", "Manuals"]) == 0
+    id = capsys.readouterr().out.split()[0]
+    assert main(["memory", "delete", "Manuals"]) == 1
+    assert "2 memories are named 'Manuals'" in capsys.readouterr().err
+    assert main(["memory", "delete", id]) == 0
+    assert main(["memory", "delete", "Manuals"]) == 0
+    assert "with 1500 units is deleted" in capsys.readouterr().err
+    assert main(["memory", "delete", "Manuals"]) == 1
+    assert main(["memory", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    with closing(sqlite3.connect(tmp_path / "data" / "memories.sqlite")) as database:
+        assert database.execute("SELECT count(*) FROM units").fetchone() == (0,)
 
 
 def test_what_cannot_be_done_is_one_line(
