@@ -33,6 +33,7 @@ from app.http.routes import (
     docs,
     documents,
     health,
+    memories,
     metrics,
     models,
     page,
@@ -40,6 +41,7 @@ from app.http.routes import (
     translate,
 )
 from app.http.stored_terms import TermSearches
+from app.memories.service import MemoryService
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.backend import TranslationBackend
 from app.serving.service import TranslationService
@@ -65,6 +67,7 @@ translations are never logged.
 _TAGS = [
     {"name": "translation", "description": "Translation of texts."},
     {"name": "documents", "description": "Translation of documents, in the background."},
+    {"name": "translation memories", "description": "Stored translations of sentences."},
     {"name": "attention", "description": "Attention weights of translations."},
     {"name": "LibreTranslate", "description": "LibreTranslate's protocol and errors, for its clients."},
     {"name": "DeepL", "description": "DeepL's protocol and errors, for its clients."},
@@ -103,7 +106,7 @@ def create_app(
     _set_state(app, settings, bundles, connect)
     if has_admin:
         app.state.admin_guesses = RequestRates(time.monotonic)
-    native = (translate, attention, detect, documents, sentences, models, health, metrics, docs, page)
+    native = (translate, attention, detect, documents, sentences, memories, models, health, metrics, docs, page)
     native_routers = [module.router for module in native]
     for router in (*native_routers, libretranslate.router, deepl.router, *([admin.router] if has_admin else ())):
         app.include_router(router)
@@ -164,7 +167,8 @@ def _set_state(
     bounds = OwnerBounds(settings.max_glossaries_per_key, settings.max_glossary_characters_per_key)
     state.glossaries = GlossaryStore(settings.data_dir, bounds)
     state.term_searches = TermSearches(settings.deadline_s)
-    state.documents = DocumentService(settings, state.service)
+    state.memories = MemoryService(settings)
+    state.documents = DocumentService(settings, state.service, memory_of=state.memories.chosen)
     state.accounts = _accounts(settings)
     state.deepl = deepl.DeepLState()
     state.error_shapes = {
@@ -183,6 +187,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             stops.push_async_callback(asyncio.to_thread, state.tracing.close)
         stops.callback(state.glossaries.close)
         stops.callback(state.term_searches.close)
+        stops.push_async_callback(state.memories.close)
         await state.service.start()
         stops.push_async_callback(state.service.stop)
         await state.documents.start()

@@ -241,7 +241,7 @@ class Settings(BaseSettings):
     """Whether equal sentences of concurrent requests are translated once."""
 
     data_dir: Path | None = None
-    """Folder for documents, their translations and glossaries; unless set, a private one, deleted at exit."""
+    """Folder for documents, glossaries and translation memories; unless set, a private one, deleted at exit."""
 
     max_document_bytes: int = Field(default=10_000_000, ge=1_000, le=1_000_000_000)
     """Largest document, in bytes (413)."""
@@ -257,6 +257,25 @@ class Settings(BaseSettings):
 
     max_glossary_characters_per_key: int = Field(default=10_000_000, ge=1_000, le=50_000_000)
     """Most characters of the terms of one key's glossaries (409); the limit of all keys together is 50,000,000."""
+
+    max_memories_per_key: int = Field(default=100, ge=1, le=10_000)
+    """Most translation memories of one key (409)."""
+
+    max_memory_units_per_key: int = Field(default=1_000_000, ge=1, le=100_000_000)
+    """Most units in all translation memories of one key (409)."""
+
+    max_memory_bytes_per_key: int = Field(default=500_000_000, ge=1_000, le=100_000_000_000)
+    """Most bytes of the texts in all translation memories of one key (409)."""
+
+    max_memory_file_bytes: int = Field(default=1_000_000_000, ge=1_000, le=100_000_000_000)
+    """Largest TMX file, in bytes (413)."""
+
+    max_memory_import_s: int = Field(default=1_800, ge=1, le=86_400)
+    """Seconds that the import of a TMX file may take (422)."""
+
+    suggestions: Literal["on", "off"] = "off"
+    """Whether corrections are stored and used again: translations sent to LibreTranslate's /suggest, or confirmed on
+    the page or in documents; with keys for the same key, without keys for every caller."""
 
     drain_timeout_s: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds that running requests get to finish after SIGTERM."""

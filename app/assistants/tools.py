@@ -80,6 +80,22 @@ class Term(BaseModel):
     """Its id, which ``translate`` takes as ``glossary``."""
 
 
+class StoredTranslation(BaseModel):
+    """A translation in a translation memory."""
+
+    source: str
+    """The stored sentence."""
+
+    target: str
+    """Its translation."""
+
+    score: float
+    """The similarity of the sentence and the stored one; 1 if they are equal."""
+
+    memory: str
+    """The id of the memory, which ``translate`` takes as ``memory``."""
+
+
 class TranslatedFile(BaseModel):
     """A translated document."""
 
@@ -112,6 +128,10 @@ class Tools:
             dict[str, str] | str | None,
             Field(description="Terms and their translations, or the id of a stored glossary."),
         ] = None,
+        memory: Annotated[
+            str | None,
+            Field(description="Id of a translation memory, or corrections; sentences that it has are not translated."),
+        ] = None,
     ) -> Translations:
         """Translate texts. Placeholders, tags and line breaks come back unchanged."""
         body: dict[str, Any] = {"text": texts, "source": source, "target": target, "format": format}
@@ -123,6 +143,8 @@ class Tools:
                 if isinstance(glossary, str)
                 else [{"source": term, "target": translation} for term, translation in glossary.items()]
             )
+        if memory is not None:
+            body["memory"] = memory
         results = (await self._connect(ctx).post("/translate", body))["translations"]
         for number, result in enumerate(results, start=1):
             if "error" in result:
@@ -166,6 +188,18 @@ class Tools:
                 if len(terms) >= MAX_TERMS_FOUND:
                     return terms[:MAX_TERMS_FOUND]
         return terms
+
+    async def look_up_translation(
+        self,
+        ctx: AnyContext,
+        text: Annotated[str, Field(min_length=1, description="A sentence.")],
+        source: Annotated[str, Field(description="Language of the sentence.")],
+        target: Target,
+    ) -> list[StoredTranslation]:
+        """Look up stored translations of a sentence and of similar ones, which people have written or confirmed."""
+        body = {"text": text, "source": source, "target": target}
+        matches = (await self._connect(ctx).post("/memories/matches", body))["matches"]
+        return [StoredTranslation.model_validate(match) for match in matches]
 
     async def translate_file(
         self,
@@ -237,6 +271,7 @@ def tool_server(connect: Connect, *, on_this_machine: bool) -> MCPServer[Any]:
         tools.detect_language,
         tools.list_languages,
         tools.look_up_term,
+        tools.look_up_translation,
     ):
         server.add_tool(tool)
     return server

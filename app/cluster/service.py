@@ -16,7 +16,7 @@ from app.errors import NotReady
 from app.models.registry import Registry
 from app.serving.backend import TranslationBackend
 from app.serving.detection import LanguageDetector
-from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from app.serving.model_choice import ModelChoice, ModelChooser, Remembered, Unchanged
 from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult, TextResult, Times, TranslateResult, answer_without_model
 from app.serving.text_translation import Deliver, StreamedSentence, StreamedText
@@ -100,7 +100,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
     async def _translate_chosen(
         self,
         request: TranslationRequest,
-        choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception],
+        choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Remembered | Exception],
         timeout: asyncio.Timeout,
         deliver: Deliver | None,
     ) -> tuple[list[TextResult], Times]:
@@ -109,6 +109,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         If a replica is lost, another one translates the unfinished texts; a stream delivers nothing twice.
         """
         results: dict[int, TextResult] = {}
+        request = replace(request, memory=None)  # engine replicas have no memories
 
         def finish(index: int, result: TextResult) -> None:
             # Languages are detected in this process, not in replicas.
@@ -299,7 +300,7 @@ def _checked(result: Any) -> Any:
     return result
 
 
-def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Exception]) -> list[_Part]:
+def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Remembered | Exception]) -> list[_Part]:
     """The texts that need a model, grouped by engine and pair."""
     parts: dict[tuple[str, str, str], _Part] = {}
     for index, choice in enumerate(choices):

@@ -29,6 +29,13 @@ COMMANDS = (
         "create, list and revoke keys of a service, and show their usage",
         "verso keys create 'the shop' --db keys.sqlite",
     ),
+    Command(
+        "memory",
+        "app.commands.memory",
+        table.USE,
+        "import, export and list translation memories",
+        "verso memory import manuals.tmx --name Manuals",
+    ),
     # Here "translate" can ask a service, too.
     *(
         replace(command, module="app.commands.translate") if command.name == "translate" else command

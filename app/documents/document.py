@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
 from app.engine.caller import Priority
+from app.serving.request import Memory, MemoryChoice
 from model.translation.options import TranslationOptions
 
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -16,12 +17,35 @@ Status = Literal["queued", "running", "done", "failed", "cancelled"]
 ACTIVE: tuple[Status, ...] = ("queued", "running")
 """Statuses of documents that are or will be translated."""
 
-
 OPTIONS = TypeAdapter(TranslationOptions)
 """Converts options to JSON and back."""
 
+MEMORY = TypeAdapter(MemoryChoice)
+"""Converts a choice of memories to JSON and back."""
+
+MemoryOf = Callable[[str, MemoryChoice], Memory]
+"""The memories that an owner has chosen."""
+
 KEPT_S = 86_400.0
 """Seconds for which a document is kept after it has ended."""
+
+
+class MemoryCounts(NamedTuple):
+    """How translation memories were used for sentences (:class:`model.translation.memory.MemoryUse`).
+
+    Args:
+        exact: Sentences whose translation is the stored one.
+        steered: Sentences whose translation was made from that of a similar one.
+        offered: Sentences that the model translated, and a similar one is stored.
+    """
+
+    exact: int = 0
+    steered: int = 0
+    offered: int = 0
+
+
+NO_MEMORY = MemoryCounts()
+"""No sentence is in a memory."""
 
 MAX_ATTEMPTS = 3
 """How often the same units are translated together by services that end before a unit is finished. The next attempt
@@ -52,6 +76,10 @@ class Document:
         owner: The id of its owner's key; empty without a key.
         priority: The priority of its owner's documents.
         request: Identifies the request that added it; see :class:`Sender`.
+        memory: The :class:`~app.serving.request.MemoryChoice`, as JSON; empty if none is used.
+        num_exact: Processed sentences that the memories have; this and the next two are those of :class:`MemoryCounts`.
+        num_steered: Processed sentences for which they have a similar one that was used.
+        num_offered: Processed sentences for which they have a similar one that was not used.
         seconds_left: Estimated seconds until it is done; None if unknown.
     """
 
@@ -71,12 +99,21 @@ class Document:
     owner: str = ""
     priority: Priority = Priority.INTERACTIVE
     request: str = ""
+    memory: str = ""
+    num_exact: int = 0
+    num_steered: int = 0
+    num_offered: int = 0
     seconds_left: float | None = None
 
     @property
     def was_in_target(self) -> bool:
         """Whether it came back unchanged because its sentences were in the target language."""
         return self.status == "done" and self.source == self.target and bool(self.num_sentences)
+
+    @property
+    def memory_counts(self) -> MemoryCounts | None:
+        """How memories were used so far; None if none is used."""
+        return MemoryCounts(self.num_exact, self.num_steered, self.num_offered) if self.memory else None
 
     @property
     def is_active(self) -> bool:

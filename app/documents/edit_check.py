@@ -59,6 +59,16 @@ def flaw_in(translation: str, source: str, machine_translation: str, markers: Ma
     )
 
 
+def without_markers(text: str, markers: Mapping[int, str]) -> str:
+    """A sentence or its translation as readers see it: elements are not marked, and what they show is text.
+
+    Args:
+        text: The sentence, or its translation.
+        markers: The markers of the sentence, by their numbers.
+    """
+    return MARKER.sub(lambda match: match[0] if (shown := markers.get(int(match["number"]))) is None else shown, text)
+
+
 def _flaw_of_markers(translation: str, machine_translation: str, markers: Mapping[int, str]) -> str | None:
     """What is wrong with the markers: each must be there once, and elements must not overlap."""
     expected, actual = (list(_markers_in(text, markers)) for text in (machine_translation, translation))

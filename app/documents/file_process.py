@@ -208,17 +208,21 @@ class FileProcess:
             process.wait()
 
 
+def kept_environment() -> dict[str, str]:
+    """The environment of a process that reads a file."""
+    variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return variables | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+
+
 def _started() -> subprocess.Popen[bytes]:
     """A new process, which leads a group of its own: it and its forks are ended together."""
-    variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    variables |= {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     try:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "app.documents.file_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=variables,
+            env=kept_environment(),
             start_new_session=True,
         )
     except OSError as error:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.documents.document import MAX_ATTEMPTS
+from app.documents.document import MAX_ATTEMPTS, MemoryCounts
 from app.documents.formats.codes import has_words
 from app.documents.formats.document_file import Unit
 from app.documents.positions import packed
 from app.engine.caller import Caller, Priority
 from app.errors import DeadlineExceeded, DeadlineUnreachable, DocumentTooComplex, LimitExceeded, NotReady, QueueFull
 from app.serving.backend import TranslationBackend
-from app.serving.request import TranslationRequest
+from app.serving.request import Memory, TranslationRequest
 from model.translation.options import TranslationOptions
 from model.translation.results import Translation
 
@@ -26,9 +27,9 @@ NOBODY = "documents"
 
 _RETRY_S = 1.0
 
-Store = Callable[[Mapping[int, str | None], int, int, Mapping[int, bytes]], Awaitable[None]]
-"""Stores results by unit, with the number of their sentences, the number of those that were not translated, and the
-positions of their sentences (:func:`app.documents.positions.packed`)."""
+Store = Callable[[Mapping[int, str | None], int, int, Mapping[int, bytes], MemoryCounts], Awaitable[None]]
+"""Stores results by unit, with the number of their sentences, the number of those that were not translated, the
+positions of their sentences (:func:`app.documents.positions.packed`), and how memories were used."""
 
 
 class Suspended(Exception):
@@ -46,6 +47,7 @@ class Job:
         owner: Its owner, or empty; its sentences are bulk work of the owner.
         store: Stores translations.
         is_bilingual: Whether a text that comes back unchanged counts as not translated.
+        memory: Where its sentences are looked up; None for nowhere.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Job:
         owner: str,
         store: Store,
         is_bilingual: bool = False,
+        memory: Memory | None = None,
     ) -> None:
         self._service = service
         self._caller = Caller(owner or NOBODY, Priority.BULK)
@@ -65,6 +68,7 @@ class Job:
         self._options = options
         self._store = store
         self._is_bilingual = is_bilingual
+        self._memory = memory
 
     async def run(
         self,
@@ -109,6 +113,7 @@ class Job:
                     for index, outcome in zip(batch, outcomes, strict=True)
                     if not isinstance(outcome, Exception)
                 },
+                _memory_counts(outcome for index, outcome in zip(batch, outcomes, strict=True) if texts[index][0]),
             )
         if failure is not None and not has_any:
             raise failure
@@ -133,7 +138,7 @@ class Job:
                 options = replace(self._options, format=units[0].format, return_sentences=True)
                 texts = [unit.text for unit in units]
                 result = await self._service.translate(
-                    TranslationRequest(texts, self._source, self._target, options, self._caller)
+                    TranslationRequest(texts, self._source, self._target, options, self._caller, memory=self._memory)
                 )
             except (DeadlineExceeded, LimitExceeded, DeadlineUnreachable) as error:
                 if error.retry_after_s is None:
@@ -153,6 +158,13 @@ class Job:
         if len(units) == 1:
             return [error]
         return [outcome for unit in units for outcome in await self._translate([unit])]
+
+
+def _memory_counts(outcomes: Iterable[Translation | Exception]) -> MemoryCounts:
+    """How memories were used for the sentences of units."""
+    uses = (use for outcome in outcomes if not isinstance(outcome, Exception) for use in outcome.memory or ())
+    counts = Counter(use.status for use in uses)
+    return MemoryCounts(counts["exact"], counts["steered"], counts["offered"])
 
 
 def _batches(

@@ -15,7 +15,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.documents.document import ANYBODY, DATABASE, KEPT_S, OPTIONS, Document, DocumentResult, Sender
+from app.documents.document import (
+    ANYBODY,
+    DATABASE,
+    KEPT_S,
+    MEMORY,
+    OPTIONS,
+    Document,
+    DocumentResult,
+    MemoryOf,
+    Sender,
+)
 from app.documents.editing import DocumentEditor, SentencePage
 from app.documents.file_process import FileProcess
 from app.documents.formats.document_file import Unit
@@ -37,7 +47,7 @@ from app.errors import (
 )
 from app.serving.backend import TranslationBackend
 from app.serving.detection import MAX_CHARACTERS
-from app.serving.request import TranslationRequest
+from app.serving.request import MemoryChoice, TranslationRequest
 from app.settings import Settings
 from model.text.glossary import Glossary
 from model.translation.options import TranslationOptions
@@ -66,11 +76,17 @@ class DocumentService:
         settings: The folder of the documents, and their limits.
         translation: Translates their texts.
         clock: Seconds since 1970.
+        memory_of: Gives the memories that an owner has chosen; None if documents use none.
     """
 
     def __init__(
-        self, settings: Settings, translation: TranslationBackend[Any], clock: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        translation: TranslationBackend[Any],
+        clock: Callable[[], float] = time.time,
+        memory_of: MemoryOf | None = None,
     ) -> None:
+        self._memory_of = memory_of
         self._settings = settings
         self._translation = translation
         self._clock = clock
@@ -117,6 +133,7 @@ class DocumentService:
         options: TranslationOptions,
         sender: Sender = ANYBODY,
         terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
+        memory: MemoryChoice | None = None,
     ) -> Document:
         """Accept a document; it is translated in the background.
 
@@ -128,6 +145,7 @@ class DocumentService:
             options: How to translate it.
             sender: The caller.
             terms: Returns the glossary for the texts of the document; None if the options have it.
+            memory: The memories in which its sentences are looked up; None for none.
 
         Returns:
             The document, or the one that an earlier attempt of the same request added.
@@ -167,6 +185,7 @@ class DocumentService:
             owner=sender.owner or "",
             priority=sender.priority,
             request=sender.request,
+            memory="" if memory is None else MEMORY.dump_json(memory).decode(),
             created_at=now,
             expires_at=now + KEPT_S,
         )
@@ -380,7 +399,7 @@ class DocumentService:
                 folder = self._settings.data_dir
                 path = None if folder is None else folder / "documents"
                 store = await self._store_thread.run(lambda: DocumentStore(path))
-                worker = Worker(store, self._translation, self._store_thread, self._clock)
+                worker = Worker(store, self._translation, self._store_thread, self._clock, self._memory_of)
                 editor = DocumentEditor(store, self._store_thread, self._files, self._clock)
                 self._open = _Open(store, worker, editor)
             return self._open

@@ -17,7 +17,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from types import MappingProxyType
 
-from app.documents.document import ACTIVE, DATABASE, MAX_ATTEMPTS, Document
+from app.documents.document import ACTIVE, DATABASE, MAX_ATTEMPTS, NO_MEMORY, Document, MemoryCounts
 from app.documents.sentence_store import EDITING_COLUMNS, SENTENCES_SCHEMA, SentenceStore
 from app.engine.caller import Priority
 from app.storage import make_private, open_database
@@ -39,6 +39,8 @@ _ADDED = {
     "owner": "TEXT NOT NULL DEFAULT ''",
     "priority": "INTEGER NOT NULL DEFAULT 0",
     "request": "TEXT NOT NULL DEFAULT ''",
+    "memory": "TEXT NOT NULL DEFAULT ''",
+    **dict.fromkeys(("num_exact", "num_steered", "num_offered"), "INTEGER NOT NULL DEFAULT 0"),
     "waits_since": "REAL NOT NULL DEFAULT 0",  # when it was added, or its owner last had a turn
     "marked_by": "TEXT NOT NULL DEFAULT ''",  # the run of the service that reads or writes its file
     "num_attempts": "INTEGER NOT NULL DEFAULT 0",  # since it last advanced, without those that ended in order
@@ -223,6 +225,7 @@ class DocumentStore:
         num_sentences: int,
         num_left: int,
         positions: Mapping[int, bytes] = MappingProxyType({}),
+        memory: MemoryCounts = NO_MEMORY,
     ) -> None:
         """Store translations of units.
 
@@ -232,6 +235,7 @@ class DocumentStore:
             num_sentences: The number of sentences in these units.
             num_left: The number of these sentences that could not be translated.
             positions: The positions of the sentences of units (:func:`app.documents.positions.packed`).
+            memory: How memories were used for these sentences.
         """
         with self._database:
             self._database.executemany(
@@ -240,9 +244,10 @@ class DocumentStore:
             )
             # Once units are translated alone, they stay so: the next one may be as bad.
             self._database.execute(
-                "UPDATE documents SET num_done = num_done + ?, num_left = num_left + ?, "
+                "UPDATE documents SET num_done = num_done + ?, num_left = num_left + ?, num_exact = num_exact + ?, "
+                "num_steered = num_steered + ?, num_offered = num_offered + ?, "
                 "num_attempts = CASE WHEN num_attempts > ? THEN ? ELSE 1 END WHERE id = ?",
-                (num_sentences, num_left, MAX_ATTEMPTS, MAX_ATTEMPTS + 1, id),
+                (num_sentences, num_left, *memory, MAX_ATTEMPTS, MAX_ATTEMPTS + 1, id),
             )
 
     def finish(self, id: str, result: bytes, expires_at: float) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.documents.edit_check import without_markers
+from model.text.markup.items import MAX_SHOWN
+
 
 @dataclass(frozen=True)
 class StoredSentence:
@@ -32,6 +35,13 @@ class StoredSentence:
     def translation(self) -> str:
         """Its translation now."""
         return self.machine_translation if self.edit is None else self.edit
+
+    @property
+    def plain(self) -> tuple[str, str] | None:
+        """The sentence and its translation without markers; None if an element has text that is stored shortened."""
+        if any(len(shown) > MAX_SHOWN for shown in self.markers.values()):
+            return None
+        return without_markers(self.source, self.markers), without_markers(self.translation, self.markers)
 
 
 @dataclass(frozen=True)

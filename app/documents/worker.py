@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.documents.document import KEPT_S, OPTIONS, Document
+from app.documents.document import KEPT_S, MEMORY, OPTIONS, Document, MemoryCounts, MemoryOf
 from app.documents.file_process import FileProcess
 from app.documents.formats.table import format_of
 from app.documents.job import Job, Suspended
@@ -68,6 +68,7 @@ class Worker:
         translation: Translates their texts.
         store_thread: Calls the functions of the store.
         clock: Seconds since 1970.
+        memory_of: Gives the memories that an owner has chosen; None if documents use none.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Worker:
         translation: TranslationBackend[Any],
         store_thread: StoreThread,
         clock: Callable[[], float],
+        memory_of: MemoryOf | None = None,
     ) -> None:
+        self._memory_of = memory_of
         self._store = store
         self._translation = translation
         self._store_thread = store_thread
@@ -203,7 +206,10 @@ class Worker:
             options = OPTIONS.validate_json(document.options)
             note = partial(self._note, document)
             pair = document.source, document.target
-            job = Job(self._translation, *pair, options, document.owner, note, format.is_bilingual)
+            memory = None
+            if document.memory and self._memory_of is not None:
+                memory = self._memory_of(document.owner, MEMORY.validate_json(document.memory))
+            job = Job(self._translation, *pair, options, document.owner, note, format.is_bilingual, memory)
             if self._running is not None:
                 self._running.began = time.monotonic()
             try:
@@ -247,6 +253,7 @@ class Worker:
         num_sentences: int,
         num_left: int,
         positions: Mapping[int, bytes],
+        memory: MemoryCounts,
     ) -> None:
         """Store translations of units.
 
@@ -254,7 +261,8 @@ class Worker:
             _TurnOver: The turn of the document is over, and other owners wait.
         """
         id, running = document.id, self._running
-        await self._store_thread.run(self._store.add_translations, id, translations, num_sentences, num_left, positions)
+        add = partial(self._store.add_translations, positions=positions, memory=memory)
+        await self._store_thread.run(add, id, translations, num_sentences, num_left)
         if running is None:
             return
         running.num_done += num_sentences

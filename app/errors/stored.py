@@ -150,3 +150,53 @@ class StorageUnavailable(
 
     def __init__(self) -> None:
         super().__init__("Documents and glossaries cannot be read or written at present; try again in 30 s.")
+
+
+class MemoryNotFound(ServiceError, code="memory_not_found", status=404, title="There is no such translation memory"):
+    """The caller has no translation memory with the id ``memory_id``."""
+
+    def __init__(self, memory_id: str) -> None:
+        super().__init__(f"There is no translation memory {memory_id[:100]!r}; GET /memories lists them.")
+
+
+class MemoryUnitNotFound(
+    ServiceError, code="memory_unit_not_found", status=404, title="The translation memory has no such unit"
+):
+    """A translation memory has no unit with the id ``unit``."""
+
+    def __init__(self, unit: int) -> None:
+        super().__init__(f"The translation memory has no unit {unit}; it may have been deleted.")
+
+
+class MemoryStoreFull(ServiceError, code="memory_store_full", status=409, title="No more translations can be stored"):
+    """No more memories or units can be stored; ``bound`` is a sentence about the limit."""
+
+    def __init__(self, bound: str) -> None:
+        super().__init__(f"The translation memory cannot be stored: {bound}; delete some.")
+
+
+class MemoryFileRefused(
+    ServiceError, code="memory_file_refused", status=422, title="The file is not a translation memory"
+):
+    """A file is not valid TMX, exceeds a limit, or has no unit that can be used; the message says which."""
+
+
+class MemoryFileTooLarge(ServiceError, code="memory_file_too_large", status=413, title="The file is too large"):
+    """A TMX file has more than ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The file is larger than {limit} bytes; send it in parts.")
+
+
+class ImportRunning(
+    ServiceError, code="import_running", status=429, title="Another import is running", retry_after=True
+):
+    """A key has at most one running import, and the service ``limit``."""
+
+    retry_after_s = 10.0
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"A translation memory of this key is being imported, or {limit} of all keys are; try again in "
+            f"{self.retry_after_s:.0f} s."
+        )

@@ -13,6 +13,7 @@ from fastapi import Request
 from app.documents.service import DocumentService
 from app.glossaries.store import GlossaryStore
 from app.http.access import owner_of
+from app.memories.service import MemoryService
 from app.serving.backend import TranslationBackend
 from app.serving.service import TranslationService
 from app.settings import Settings
@@ -47,6 +48,12 @@ def metrics_of(request: Request) -> Metrics:
     """The metrics of this process."""
     metrics: Metrics = request.app.state.metrics
     return metrics
+
+
+def memories_of(request: Request) -> MemoryService:
+    """The translation memories."""
+    memories: MemoryService = request.app.state.memories
+    return memories
 
 
 def glossaries_of(request: Request) -> GlossaryStore:

@@ -13,6 +13,7 @@ from fastapi import Request
 from app.errors import DeadlineExceeded, InvalidGlossary
 from app.glossaries.terms import terms_in
 from app.http.access import caller_of
+from app.http.chosen_memories import chosen_memories
 from app.http.schemas.documents import DocumentRequest
 from app.http.schemas.requests import AttentionRequest, TranslateRequest
 from app.http.state import glossaries_of
@@ -100,6 +101,7 @@ async def translation_request(
     Raises:
         ServiceError: See :func:`stored_terms`.
     """
+    memory = await chosen_memories(request, body) if isinstance(body, TranslateRequest) else None
     stored = await stored_terms(request, body, texts)
     return TranslationRequest(
         texts,
@@ -107,6 +109,7 @@ async def translation_request(
         body.target,
         body.options(stored.terms),
         caller_of(request),
+        memory=memory,
         within_s=stored.within_s,
     )
 

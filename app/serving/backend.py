@@ -12,7 +12,7 @@ from typing import Generic, Literal, TypeVar
 from app.errors import DeadlineExceeded, NotReady, PairInTwoLegs
 from app.models.registry import ModelT, Registry
 from app.serving.detection import Detection
-from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from app.serving.model_choice import ModelChoice, ModelChooser, Remembered, Unchanged
 from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult, TextResult, Times, TranslateResult
 from app.serving.text_translation import Deliver, StreamedSentence, StreamedText
@@ -198,7 +198,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
             await self._wait_for_models()
         with self._admitted() as models_in_use:
             async with self._deadline(request.within_s) as timeout:
-                choices = await self._choose(request, timeout, models_in_use)
+                choices = await self._with_memory(request, await self._choose(request, timeout, models_in_use))
                 default_model = self._registry.names[0]
                 results, times = await self._translate_chosen(request, choices, timeout, deliver)
         return TranslateResult.of(results, default_model, times, total_ms=(self._clock() - start_time) * 1000)
@@ -238,7 +238,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
     async def _translate_chosen(
         self,
         request: TranslationRequest,
-        choices: Sequence[ModelChoice[ModelT] | Unchanged | Exception],
+        choices: Sequence[ModelChoice[ModelT] | Unchanged | Remembered | Exception],
         timeout: asyncio.Timeout,
         deliver: Deliver | None,
     ) -> tuple[list[TextResult], Times]:
@@ -254,6 +254,25 @@ class TranslationBackend(ABC, Generic[ModelT]):
         steps: AttentionHead | None,
     ) -> AttentionResult:
         """Compute the attention of a request with the model chosen for it."""
+
+    async def _with_memory(
+        self, request: TranslationRequest, choices: Sequence[ModelChoice[ModelT] | Unchanged | Exception]
+    ) -> list[ModelChoice[ModelT] | Unchanged | Remembered | Exception]:
+        """The choices, but :class:`Remembered` for plain texts that a memory has as a whole."""
+        result: list[ModelChoice[ModelT] | Unchanged | Remembered | Exception] = list(choices)
+        if request.memory is None or request.options.format != "text" or request.options.steering:
+            return result
+        by_pair: dict[tuple[str, str], list[int]] = {}
+        for index, choice in enumerate(choices):
+            if isinstance(choice, ModelChoice):
+                by_pair.setdefault((choice.source, choice.target), []).append(index)
+        for pair, indices in by_pair.items():
+            matches = await request.memory.exact([request.texts[index] for index in indices], *pair)
+            for index, match in zip(indices, matches, strict=True):
+                choice = choices[index]
+                if match is not None and isinstance(choice, ModelChoice):
+                    result[index] = Remembered(*pair, choice.detected, match)
+        return result
 
     async def _choose(
         self, request: TranslationRequest, timeout: asyncio.Timeout, models_in_use: contextlib.ExitStack

@@ -15,6 +15,7 @@ from app.models.registry import Leg, ModelT, Registry
 from app.serving.detection import Detection, LanguageDetector, has_letters, other_than, words_of
 from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
+from model.translation.memory import MemoryMatch, MemoryUse
 from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
@@ -100,6 +101,34 @@ class Unchanged:
             0,
             confidence=NOTHING_TRANSLATED if options.return_confidence else None,
             glossary=() if options.glossary else None,
+        )
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A text whose translation is stored in a translation memory.
+
+    Args:
+        source: Its language.
+        target: The target language.
+        detected: The result of language detection, as for :class:`ModelChoice`.
+        match: The stored translation.
+    """
+
+    source: str
+    target: str
+    detected: Detection | None
+    match: MemoryMatch
+
+    def translation(self, text: str, options: TranslationOptions) -> Translation:
+        """The stored translation, between the whitespace at the ends of the text."""
+        inner = text.strip()
+        begin = text.index(inner)
+        nothing = Unchanged(self.source, self.target, self.detected).translation(text, options)
+        return replace(
+            nothing,
+            text=f"{text[:begin]}{self.match.target.strip()}{text[begin + len(inner) :]}",
+            memory=(MemoryUse((begin, begin + len(inner)), self.match, "exact"),),
         )
 
 

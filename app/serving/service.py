@@ -23,7 +23,7 @@ from app.models.registry import LoadedModel, Registry
 from app.models.store import ModelStore
 from app.serving.backend import TranslationBackend
 from app.serving.detection import LanguageDetector
-from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
+from app.serving.model_choice import ModelChoice, ModelChooser, Remembered, Unchanged
 from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult, TextResult, Times
 from app.serving.text_translation import Deliver, TextTranslation
@@ -257,7 +257,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
     async def _translate_chosen(
         self,
         request: TranslationRequest,
-        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
+        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Remembered | Exception],
         timeout: asyncio.Timeout,
         deliver: Deliver | None,
     ) -> tuple[list[TextResult], Times]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from app.errors import InferenceFailed
 from app.models.registry import Leg, LoadedModel
 from app.serving.detection import Detection
-from app.serving.model_choice import ModelChoice, Unchanged
+from app.serving.model_choice import ModelChoice, Remembered, Unchanged
 from model.errors import InputError, ModelError
 from model.translation.options import TranslationOptions
 
@@ -232,12 +232,14 @@ class TextJob:
             return None
 
 
-def answer_without_model(text: str, choice: Unchanged | Exception, options: TranslationOptions) -> TextResult:
+def answer_without_model(
+    text: str, choice: Unchanged | Remembered | Exception, options: TranslationOptions
+) -> TextResult:
     """The result of a text that needs no model.
 
     Args:
         text: The text.
-        choice: Why: the text is unchanged, or cannot be translated.
+        choice: Why: the text is unchanged, its translation is stored, or it cannot be translated.
         options: The options of the request.
     """
     if isinstance(choice, Exception):

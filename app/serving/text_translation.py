@@ -6,9 +6,9 @@ One driver serves complete answers and streams, whose sentences come in the orde
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, TypeVar
@@ -19,8 +19,8 @@ from app.engine.engine import Dropped
 from app.engine.scheduler import Admission
 from app.errors import InferenceFailed, LimitExceeded
 from app.models.registry import LoadedModel
-from app.serving.model_choice import ModelChoice, Unchanged
-from app.serving.request import TranslationRequest
+from app.serving.model_choice import ModelChoice, Remembered, Unchanged
+from app.serving.request import Memory, TranslationRequest
 from app.serving.text_job import TextJob, TextResult, Times, answer_without_model
 from app.telemetry.tracing import stage
 from model.errors import InputError, ModelError
@@ -117,7 +117,7 @@ class TextTranslation:
     async def translate(
         self,
         request: TranslationRequest,
-        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Exception],
+        choices: Sequence[ModelChoice[LoadedModel] | Unchanged | Remembered | Exception],
         timeout: asyncio.Timeout,
         deliver: Deliver | None = None,
     ) -> tuple[list[TextResult], Times]:
@@ -145,6 +145,9 @@ class TextTranslation:
         num_sentences = sum(text.job.plan.num_sentences for text in texts)
         if num_sentences > self._max_sentences:
             raise LimitExceeded("text", num_sentences, self._max_sentences, "sentences in one request")
+        if request.memory is not None:
+            await self._remember(texts, request.memory, request.caller, timeout, deliver)
+            num_sentences = sum(len(text.job.plan.pending) for text in texts)
         start_time = self._clock()
         admission = Admission.WAIT if request.waits else Admission.REFUSE
         queue_s = await self._decode(texts, request.caller, timeout, admission, deliver) if num_sentences else 0.0
@@ -165,6 +168,41 @@ class TextTranslation:
             if deliver is not None:
                 deliver(StreamedText(index, results[index]))
         return results, times
+
+    async def _remember(
+        self,
+        texts: Sequence[_Text],
+        memory: Memory,
+        caller: Caller,
+        timeout: asyncio.Timeout,
+        deliver: Deliver | None,
+    ) -> None:
+        """Look up the sentences of texts. Those of texts in two legs are not looked up, as each has another pair."""
+        for text in texts:
+            plan = text.job.plan
+            if len(text.job.choice.legs) == 1 and not plan.options.steering:
+                matches = await memory.best(plan.to_look_up, plan.source, plan.target)
+                similar = {match.source for match in matches if match is not None and not match.is_exact}
+                stored = await self._translated(similar, text.job, caller, timeout) if memory.steers else {}
+                plan.remember(matches, stored)
+                if deliver is not None and not plan.pending:
+                    await self._deliver_finished(text, timeout, deliver)
+
+    async def _translated(
+        self, stored: Collection[str], job: TextJob, caller: Caller, timeout: asyncio.Timeout
+    ) -> dict[str, str]:
+        """The model's translations of stored sentences, as it would translate them in a text; without failures."""
+        options = _plain(job.plan.options)
+        prepared = [(text, _prepared(text, job.choice, options)) for text in stored]
+        texts = [_Text(index, own) for index, (_, own) in enumerate(prepared) if isinstance(own, TextJob)]
+        if any(text.job.plan.pending for text in texts):
+            await self._decode(texts, caller, timeout, Admission.ALWAYS, None)
+        results = await self._complete(texts, timeout)
+        return {
+            prepared[text.index][0]: result.result.text
+            for text, result in zip(texts, results, strict=True)
+            if not isinstance(result.result, Exception)
+        }
 
     async def _continue(
         self, texts: Sequence[_Text], request: TranslationRequest, timeout: asyncio.Timeout, deliver: Deliver | None
@@ -321,9 +359,24 @@ def retry_until(timeout: asyncio.Timeout) -> float | None:
     return None if when is None else now + RETRY_SHARE * (when - now)
 
 
+def _plain(options: TranslationOptions) -> TranslationOptions:
+    """The options for a stored sentence: it is plain text, of which only the translation is needed."""
+    return replace(
+        options,
+        format="text",
+        ignore_tags=(),
+        splitting_tags=(),
+        non_splitting_tags=(),
+        num_hypotheses=1,
+        return_scores=False,
+        return_alignment=False,
+        return_confidence=False,
+    )
+
+
 def _prepared(
-    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Exception, options: TranslationOptions
-) -> TextJob | Unchanged | Exception:
+    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Remembered | Exception, options: TranslationOptions
+) -> TextJob | Unchanged | Remembered | Exception:
     """A text split into sentences, or why it is not translated. A text that cannot be prepared fails alone."""
     if not isinstance(choice, ModelChoice):
         return choice

@@ -42,12 +42,14 @@ from verso_client.errors import (
     TimedOut,
     VersoError,
 )
+from verso_client.memories import MemoryCounts, MemoryUse
 from verso_client.models import Capabilities, Limits, Model
 from verso_client.options import (
     AttentionHead,
     AttentionOptions,
     DecodingOptions,
     GlossaryTerm,
+    MemoryOptions,
     SteeringOptions,
     TranslateOptions,
 )
@@ -82,6 +84,9 @@ __all__ = [
     "InvalidAnswer",
     "Limits",
     "Matrices",
+    "MemoryCounts",
+    "MemoryOptions",
+    "MemoryUse",
     "Model",
     "NumberUse",
     "Problem",

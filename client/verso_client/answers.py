@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from verso_client.memories import MemoryCounts, MemoryUse
+
 Span = tuple[int, int]
 """Index of the first character, and the index after the last."""
 
@@ -249,6 +251,7 @@ class Translation:
         search: The steps of the search; None unless ``return_search``.
         untranslated: Sentences that stay in the source language, as no translation of them was sound.
         via: The first of two legs, if no model has the pair.
+        memory: The sentences that the translation memories have; None without ``memory``.
     """
 
     text: str
@@ -266,6 +269,7 @@ class Translation:
     search: tuple[SearchStep, ...] | None = None
     untranslated: int = 0
     via: Via | None = None
+    memory: tuple[MemoryUse, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +336,7 @@ class Document:
         seconds_left: Estimated seconds until it is done; None if unknown.
         expires_at: When the service deletes it (ISO 8601).
         untranslated: Sentences that could not be translated and stay as in the source.
+        memory: How many of its processed sentences the translation memories have; None without ``memory``.
         already_in: The target language, if the document was detected to be in it and came back unchanged.
         problem: The reason of its failure.
     """
@@ -343,6 +348,7 @@ class Document:
     seconds_left: float | None = None
     expires_at: str | None = None
     untranslated: int = 0
+    memory: MemoryCounts | None = None
     already_in: str | None = None
     problem: Problem | None = None
 

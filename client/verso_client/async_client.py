@@ -19,7 +19,7 @@ from verso_client.documents import Polling, Progress, reporting
 from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
 from verso_client.models import Model
-from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
+from verso_client.options import AttentionOptions, MemoryOptions, TranslateOptions
 from verso_client.retries import RetryPolicy
 from verso_client.session import DEFAULT_TIMEOUT, DEFAULT_URL, Session
 from verso_client.stream import EventReader
@@ -110,7 +110,7 @@ class AsyncClient:
         return await self._call(calls.detect(text))
 
     async def upload_document(
-        self, file: File, filename: str | None = None, **options: Unpack[DecodingOptions]
+        self, file: File, filename: str | None = None, **options: Unpack[MemoryOptions]
     ) -> Document:
         """As :meth:`Client.upload_document <verso_client.client.Client.upload_document>`."""
         return await self._call(await asyncio.to_thread(calls.upload_document, file, filename, options))
@@ -161,7 +161,7 @@ class AsyncClient:
         *,
         progress: Progress = True,
         timeout_s: float | None = None,
-        **options: Unpack[DecodingOptions],
+        **options: Unpack[MemoryOptions],
     ) -> bytes:
         """As :meth:`Client.translate_document <verso_client.client.Client.translate_document>`."""
         document = await self.upload_document(file, filename, **options)

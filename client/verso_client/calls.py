@@ -23,7 +23,7 @@ from verso_client.decoding import Unexpected, decode
 from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage
 from verso_client.errors import REQUEST_ID, InvalidAnswer, request_id_of
 from verso_client.models import Model
-from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions, body_of
+from verso_client.options import AttentionOptions, MemoryOptions, TranslateOptions, body_of
 from verso_client.retries import Repeatable
 from verso_client.stream import NDJSON
 from verso_client.translations import TranslateAnswer
@@ -147,7 +147,7 @@ def models() -> Call[tuple[Model, ...]]:
     return Call("GET", "/models", lambda response: _json(_Models, response).models, Repeatable.ALWAYS)
 
 
-def upload_document(file: File, filename: str | None, options: DecodingOptions) -> Call[Document]:
+def upload_document(file: File, filename: str | None, options: MemoryOptions) -> Call[Document]:
     """``POST /documents``.
 
     Raises:

@@ -18,7 +18,7 @@ from verso_client.documents import Polling, Progress, reporting
 from verso_client.edits import ChangedSentences, SentenceEdit, SentencePage
 from verso_client.errors import VersoError, check_status, foreign_errors, request_id_of, stream_errors
 from verso_client.models import Model
-from verso_client.options import AttentionOptions, DecodingOptions, TranslateOptions
+from verso_client.options import AttentionOptions, MemoryOptions, TranslateOptions
 from verso_client.retries import RetryPolicy
 from verso_client.session import DEFAULT_TIMEOUT, DEFAULT_URL, Session
 from verso_client.stream import EventReader
@@ -151,7 +151,7 @@ class Client:
         """
         return self._call(calls.detect(text))
 
-    def upload_document(self, file: File, filename: str | None = None, **options: Unpack[DecodingOptions]) -> Document:
+    def upload_document(self, file: File, filename: str | None = None, **options: Unpack[MemoryOptions]) -> Document:
         """Upload a document, which the service then translates.
 
         The upload is not repeated if the answer is lost, as the service would translate the document twice.
@@ -252,7 +252,7 @@ class Client:
         *,
         progress: Progress = True,
         timeout_s: float | None = None,
-        **options: Unpack[DecodingOptions],
+        **options: Unpack[MemoryOptions],
     ) -> bytes:
         """Upload a document, wait for it, and return the translated one.
 

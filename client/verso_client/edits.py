@@ -67,6 +67,7 @@ class ChangedSentences:
         edited: The number of edited ones.
         confirmed: The number of confirmed ones.
         expires_at: When the service deletes the document and its edits (ISO 8601).
+        remembered: Those of them that are stored as corrections now; None if the service stores none.
     """
 
     sentences: tuple[DocumentSentence, ...]
@@ -74,6 +75,7 @@ class ChangedSentences:
     edited: int
     confirmed: int
     expires_at: str
+    remembered: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,15 @@ class DecodingOptions(TypedDict, total=False):
     """Spans that come back unchanged: a word, or patterns."""
 
 
+class MemoryOptions(DecodingOptions, total=False):
+    """The translation memories of ``/translate`` and ``/documents``."""
+
+    memory: str | Sequence[str] | None
+    """The id of a translation memory, or several; ``corrections`` for the caller's corrected sentences."""
+    memory_threshold: float | None
+    """The similarity, 0.5 to 1, from which on the stored translation of a similar sentence is used."""
+
+
 class SteeringOptions(DecodingOptions, total=False):
     """Options for one text of a single sentence, in ``/translate`` and ``/attention``."""
 
@@ -58,7 +67,7 @@ class SteeringOptions(DecodingOptions, total=False):
     """Whether the answer has every token that the search considered."""
 
 
-class TranslateOptions(SteeringOptions, total=False):
+class TranslateOptions(SteeringOptions, MemoryOptions, total=False):
     """How texts are translated, and what the answer has besides."""
 
     format: Literal["text", "html", "xml"] | None

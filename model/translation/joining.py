@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from model.decoding.options import Hypothesis
 from model.text.placeholders import TargetSentence
 from model.text.segmentation import join_text
-from model.text.symbols import Span, shifted
+from model.text.symbols import Span, overlaps, shifted
 from model.translation.alignment import AlignmentLink, nearest_links, sentence_links
 from model.translation.confidence import Evidence, WordConfidence, word_confidences, word_gains
 from model.translation.quantities import NumberUse, number_uses
@@ -34,12 +35,22 @@ class SourceText:
         sentences: Its sentences in order; none for a blank text.
         spans: Its protected spans.
         has_marks: Whether markup is placed in its translation, by alignment.
+        edges: Where its elements of markup begin and end, in order.
     """
 
     text: str
     sentences: Sequence[SourceSentence]
     spans: Sequence[Span] = ()
     has_marks: bool = False
+    edges: Sequence[int] = ()
+
+    def is_whole(self, sentence: SourceSentence) -> bool:
+        """Whether no element of markup begins or ends inside a sentence, so that its translation may be a stored one.
+
+        Args:
+            sentence: A sentence of the text.
+        """
+        return bisect_right(self.edges, sentence.start) == bisect_left(self.edges, sentence.end)
 
 
 @dataclass(frozen=True)
@@ -104,7 +115,9 @@ class _WrittenSentence:
                 source, target = shifted(word.span(), self.sentence.start), shifted(word.span(), self.target_start)
                 yield AlignmentLink(source, target, 1.0)
             return
-        if self.rows is not None:
+        if self.sentence.given is not None:
+            yield AlignmentLink((self.sentence.start, self.sentence.end), self.span, 1.0)
+        elif self.rows is not None:
             yield from sentence_links(
                 self.rows, self.source_spans, self.target.tokens, self.sentence.start, self.target_start
             )
@@ -190,6 +203,8 @@ class TextWriter:
         if evidence is not None:
             for sentence, index in zip(written, self._indices, strict=True):
                 target = sentence.target
+                if sentence.sentence.given is not None:
+                    continue
                 words += word_confidences(evidence[index], target.text, target.tokens, sentence.target_start)
             uncovered = [span for span, gain in self.source_gains(evidence) if gain < coverage_bound]
         return WrittenText(
@@ -224,6 +239,7 @@ class TextWriter:
         return [
             gain
             for index, sentence in zip(self._indices, self._sentences, strict=True)
+            if sentence.given is None
             for gain in word_gains(
                 evidence[index], sentence.text, self._reader.source_offsets(sentence), sentence.start
             )
@@ -258,7 +274,8 @@ class TextWriter:
         return written
 
     def _span_uses(self, written: Sequence[_WrittenSentence]) -> tuple[SpanUse, ...]:
-        """The protected spans of the text in the translation."""
+        """The protected spans of the text in the translation, without those in sentences with a stored translation."""
+        given = [(sentence.start, sentence.end) for sentence in self._sentences if sentence.given is not None]
         uses = {use.source: use for sentence in written for use in sentence.span_uses()}
         # Spans outside of sentences shift with the sentence before them.
         ends = [(0, 0)] + [
@@ -270,4 +287,4 @@ class TextWriter:
                 index += 1
             by = ends[index][1] - ends[index][0]
             uses.setdefault((start, end), SpanUse((start, end), shifted((start, end), by), restored=False))
-        return tuple(uses[span] for span in self._text.spans)
+        return tuple(uses[span] for span in self._text.spans if not given or not overlaps(span, given))

@@ -96,7 +96,10 @@ class TextPipeline:
 
         document = read_document(text, options, source)
         texts = [
-            self._split(marked.text, pair, options, marked.protected, has_marks=bool(marked.marks))
+            replace(
+                self._split(marked.text, pair, options, marked.protected, has_marks=bool(marked.marks)),
+                edges=sorted(index for mark in marked.marks for index in mark.span),
+            )
             for marked in document.texts
         ]
         return self._plan(text, pair, texts, options, DocumentWriter(document))

@@ -15,10 +15,12 @@ from model.text.symbols import Span
 from model.translation.attempts import Attempt, Pieces, attempt_of, next_request, pieces_of
 from model.translation.confidence import UNCALIBRATED, Calibration, Confidence, Evidence
 from model.translation.joining import SourceText, TextWriter, WrittenText
+from model.translation.memory import MemoryMatch, MemoryStatus, MemoryUse
 from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
 from model.translation.search_trace import written_search
+from model.translation.transfer import steered
 from model.translation.verification import SOUND, Verifier
 
 if TYPE_CHECKING:
@@ -96,6 +98,8 @@ class Plan:
         self._attempts: dict[int, list[Attempt]] = {}  # of sentences that are decoded again
         self._pieces: dict[int, Pieces] = {}  # of those for which nothing holds
         self._unchanged: set[int] = set()
+        self._memory: dict[int, tuple[MemoryMatch, MemoryStatus]] | None = None  # by sentence, once it was searched
+        self._stored_translations: Mapping[str, str] = {}
         for_decoding = options.for_decoding
         self._pending = {
             index: self._request(index, sentence, for_decoding) for index, sentence in enumerate(self.sentences)
@@ -137,6 +141,7 @@ class Plan:
         attempt = attempt_of(self._verifier, self.sentences[index], request, outcome, self.options)
         if attempt.findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
             self._outcomes[index] = attempt.hypothesis
+            self._steer(index)
             return
         attempts = self._attempts.setdefault(index, [])
         attempts.append(attempt)
@@ -147,6 +152,35 @@ class Plan:
             self._pieces[index], self._pending[index] = pieces, pieces.request
         else:
             self._settle_best(index)
+
+    @property
+    def to_look_up(self) -> list[str | None]:
+        """The sentences to look up in a translation memory, in order; None for those that markup divides."""
+        return [
+            sentence.text if self.texts[number].is_whole(sentence) else None
+            for sentence, number in zip(self.sentences, self._text_numbers, strict=True)
+        ]
+
+    def remember(
+        self, matches: Sequence[MemoryMatch | None], translations: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Settle the sentences whose translation is stored, before any of them is decoded.
+
+        Args:
+            matches: The match for each sentence, or None.
+            translations: The model's translations of stored sentences that are similar, whose stored translations
+                steer those of their sentences.
+        """
+        self._stored_translations = translations
+        self._memory = {}
+        for index, match in enumerate(matches):
+            if match is None:
+                continue
+            self._memory[index] = match, "exact" if match.is_exact else "offered"
+            if match.is_exact:
+                del self._pending[index]
+                self.sentences[index] = self._reader.given(self.sentences[index], match.target)
+                self._outcomes[index] = Hypothesis([], None, "stop")
 
     def drop_retries(self) -> list[int]:
         """Settle the sentences whose further decoding is pending with their best answer, and return their indices."""
@@ -209,10 +243,7 @@ class Plan:
         rows = attention.get((index, 0))
         source_spans = [] if rows is None else self._reader.source_offsets(sentence)
         target, _ = self._writer.write_with_terms(sentence, hypothesis.token_ids, rows, source_spans)
-        span = sentence.start, sentence.end
-        if self.container is not None:
-            span = self.container.source_span(self._text_numbers[index], span)
-        return TranslatedSentence(span, target.text, hypothesis.finish_reason)
+        return TranslatedSentence(self._source_span(index), target.text, hypothesis.finish_reason)
 
     def complete(
         self, attention: Mapping[AnswerKey, Tensor] = MappingProxyType({}), evidence: Sequence[Evidence] | None = None
@@ -255,6 +286,7 @@ class Plan:
             integrity=written.spans if any(source_text.spans for source_text in self.texts) else None,
             glossary=written.terms if options.glossary else None,
             search=written_search(best[0].search, self.sentences[0], self._writer) if options.return_search else None,
+            memory=self._memory_uses(),
             sentences=self._sentence_pairs(written.sentences) if options.return_sentences else None,
             num_sentences=self.num_sentences,
             num_untranslated=sum(sentence.is_kept for sentence in self.sentences) + written.num_kept,
@@ -294,8 +326,9 @@ class Plan:
         ]
 
     def score_of(self, evidence: Sequence[Evidence]) -> float:
-        """The confidence in the translation of the text, from the evidence of each sentence."""
-        return self._calibration.text_score(evidence)
+        """The confidence in the translation of the text, from the evidence of each sentence that was decoded."""
+        decoded = [item for item, sentence in zip(evidence, self.sentences, strict=True) if sentence.given is None]
+        return self._calibration.text_score(decoded)
 
     @property
     def num_source_tokens(self) -> int:
@@ -325,6 +358,16 @@ class Plan:
             *([own[rank] if rank < len(own) else own[0] for own in answers] for rank in range(1, num_alternatives + 1)),
         ]
 
+    def _memory_uses(self) -> tuple[MemoryUse, ...] | None:
+        if self._memory is None:
+            return None
+        return tuple(MemoryUse(self._source_span(index), *use) for index, use in self._memory.items())
+
+    def _source_span(self, index: int) -> Span:
+        """The characters of the text or document that are a sentence."""
+        span = self.sentences[index].start, self.sentences[index].end
+        return span if self.container is None else self.container.source_span(self._text_numbers[index], span)
+
     def _hypothesis(self, index: int) -> Hypothesis:
         outcome = self._outcomes[index]
         if isinstance(outcome, Exception):
@@ -335,7 +378,7 @@ class Plan:
         return AttendedSentence(index, rank, self.sentences[index].token_ids, self.forced_ids, hypothesis.token_ids)
 
     def _needs_attention(self, index: int, rank: int, hypothesis: Hypothesis) -> bool:
-        return (
+        return self.sentences[index].given is None and (
             self.texts[self._text_numbers[index]].has_marks
             or (self.options.return_alignment and rank == 0)
             or self._writer.needs_attention(self.sentences[index], hypothesis.token_ids)
@@ -364,8 +407,22 @@ class Plan:
         if answer.finish_reason == "length":
             sentence = replace(sentence, is_punctuated=False)  # a translation that was cut has no end
         self.sentences[index], self._outcomes[index] = sentence, answer
+        self._steer(index)
         if best.findings.is_unchanged or sentence.is_kept:
             self._unchanged.add(index)
+
+    def _steer(self, index: int) -> None:
+        """Write a settled sentence by the stored translation of a similar one, if there is one and it fits."""
+        match, _ = (self._memory or {}).get(index, (None, None))
+        if match is None or match.source not in self._stored_translations:
+            return
+        sentence, before = self.sentences[index], self._stored_translations[match.source]
+        after = self._writer.write(sentence, self._hypothesis(index).token_ids)
+        translation = steered(match.source, match.target, sentence.text, before, after)
+        if translation is not None and self._memory is not None:
+            self._memory[index] = match, "steered"
+            self.sentences[index] = self._reader.given(sentence, translation)
+            self._outcomes[index] = Hypothesis([], None, "stop")
 
     def _request(self, index: int, sentence: SourceSentence, options: DecodingOptions) -> DecodingRequest:
         return DecodingRequest(

@@ -104,6 +104,7 @@ class SourceSentence(Segment):
         edits: The characters that the model reads in another form.
         apostrophe: How its text escapes apostrophes; empty if it does not.
         is_kept: Whether it stays in its language (:meth:`SentenceReader.kept`).
+        given: Its translation, if that is stored (:meth:`SentenceReader.given`).
 
     Attributes:
         texts: Translations that were written without offsets, by their tokens: each is verified before it is used.
@@ -129,6 +130,7 @@ class SourceSentence(Segment):
     apostrophe: str = ""
     is_kept: bool = False
     fixed_terms: tuple[SourceTerm, ...] = ()
+    given: str | None = None
     numbers: Mapping[Span, str] = field(default_factory=dict)
     texts: dict[tuple[int, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
     targets: dict[tuple[int, ...], TargetSentence] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -373,6 +375,24 @@ class SentenceReader:
             apostrophe="",
         )
         return replace(self._with_spans(whole, [(0, len(sentence.text))], ()), is_kept=True)
+
+    def given(self, sentence: SourceSentence, translation: str) -> SourceSentence:
+        """A sentence whose translation is stored: its answer has no tokens, and nothing in it is protected.
+
+        Args:
+            sentence: The sentence.
+            translation: Its translation.
+        """
+        return replace(
+            sentence,
+            protected=(),
+            required_ids=(),
+            terms=(),
+            fixed_terms=(),
+            spaces=(),
+            accelerator=None,
+            given=translation,
+        )
 
     def _with_spans(
         self, sentence: SourceSentence, protected: Sequence[Span], required_ids: tuple[int, ...]

@@ -9,6 +9,7 @@ from model.decoding.options import FinishReason
 from model.text.symbols import Span
 from model.translation.alignment import AlignmentLink
 from model.translation.confidence import Confidence
+from model.translation.memory import MemoryUse
 from model.translation.quantities import NumberUse
 from model.translation.search_trace import WrittenSearch
 from model.translation.terms import TermUse
@@ -66,6 +67,7 @@ class Translation:
         integrity: The protected spans of the text, in its order; None if it has none.
         glossary: The glossary terms in the text; None without a glossary.
         search: The candidates of the search for the translation of its only sentence; None unless requested.
+        memory: The stored translations that were found for its sentences; None if no memory was searched.
         sentences: The characters of each sentence of the source and of its translation, in order; None unless
             requested, or if the position of a translation is unknown.
         num_sentences: Number of sentences that were decoded.
@@ -87,6 +89,7 @@ class Translation:
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
+    memory: tuple[MemoryUse, ...] | None = None
     sentences: tuple[tuple[Span, Span], ...] | None = None
     num_sentences: int = 0
     num_untranslated: int = 0

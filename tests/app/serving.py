@@ -19,8 +19,11 @@ from app.documents.stored_sentence import SentenceChange, StoredSentence
 from app.engine.caller import Caller
 from app.errors import NotReady
 from app.main import create_app
+from app.memories.service import Imported
+from app.memories.store import Added, MemoryInfo
+from app.memories.unit import StoredUnit, Unit
 from app.serving.detection import Detection
-from app.serving.request import TranslationRequest
+from app.serving.request import MemoryChoice, TranslationRequest
 from app.serving.text_job import AttentionResult, Via
 from app.settings import Settings
 from model.artifacts.manifest import Manifest
@@ -29,6 +32,7 @@ from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
 from model.text.glossary import Glossary
 from model.translation.confidence import Confidence, WordConfidence
+from model.translation.memory import MemoryMatch, MemoryUse
 from model.translation.options import TranslationOptions
 from model.translation.quantities import NumberUse
 from model.translation.results import SpanUse
@@ -77,6 +81,7 @@ class RoteTranslation:
     integrity: tuple[SpanUse, ...] | None = None
     glossary: tuple[TermUse, ...] | None = None
     search: WrittenSearch | None = None
+    memory: tuple[MemoryUse, ...] | None = None
     sentences: tuple[tuple[tuple[int, int], tuple[int, int]], ...] | None = None
     num_untranslated: int = 0
     numbers: tuple[NumberUse, ...] = ()
@@ -293,6 +298,7 @@ class RoteDocuments:
         options: TranslationOptions,
         sender: Sender,
         terms: Callable[[Sequence[str]], Awaitable[Glossary]] | None = None,
+        memory: MemoryChoice | None = None,
     ) -> Document:
         self.service.calls.append({"content": content, "filename": filename, "source": source, "options": options})
         return self._found()
@@ -324,6 +330,70 @@ class RoteDocuments:
         if self.service.request_error is not None:
             raise self.service.request_error
         return DOCUMENT
+
+
+MEMORY = MemoryInfo("8c6f1c0e-30d5-4a0e-8a48-4f0a4c1f7b11", "Manuals", "en", "", {"de": 2}, 0.0, 0.0)
+UNIT = StoredUnit(17, "Close the valve.", "Schließen Sie das Ventil.", "de", 0.0, 0.0, None)
+
+
+@dataclass
+class RoteMemories:
+    """Translation memories of a rote service: one memory with one unit."""
+
+    service: RoteService
+    has_any: bool = True
+
+    async def all(self, owner: str | None) -> list[MemoryInfo]:
+        return [self._found()]
+
+    async def create(self, owner: str | None, name: str, source: str) -> MemoryInfo:
+        return self._found()
+
+    async def add_corrections(self, owner: str | None, source: str, units: Sequence[Unit]) -> tuple[MemoryInfo, Added]:
+        return self._found(), Added(len(units))
+
+    async def get(self, owner: str | None, id: str) -> MemoryInfo:
+        return self._found()
+
+    async def delete(self, owner: str | None, id: str) -> MemoryInfo:
+        return self._found()
+
+    async def delete_all(self, owner: str | None) -> int:
+        self._found()
+        return 1
+
+    async def add(self, owner: str | None, id: str, units: Sequence[Unit]) -> Added:
+        self._found()
+        return Added(len(units))
+
+    async def units(self, *arguments: object) -> list[StoredUnit]:
+        self._found()
+        return [UNIT]
+
+    async def pages(self, owner: str | None, id: str) -> AsyncIterator[list[StoredUnit]]:
+        yield [UNIT]
+
+    async def delete_unit(self, owner: str | None, id: str, unit: int) -> StoredUnit:
+        self._found()
+        return UNIT
+
+    async def import_tmx(self, owner: str | None, chunks: object, id: str) -> Imported:
+        return Imported(self._found(), Added(1), 0)
+
+    async def look_up(self, search: object) -> list[MemoryMatch]:
+        self._found()
+        return [MemoryMatch(UNIT.source, UNIT.target, 0.9, MEMORY.id, UNIT.id)]
+
+    async def check(self, owner: str | None, choice: MemoryChoice) -> None:
+        self._found()
+
+    def chosen(self, owner: str | None, choice: MemoryChoice) -> None:
+        return None
+
+    def _found(self) -> MemoryInfo:
+        if self.service.request_error is not None:
+            raise self.service.request_error
+        return MEMORY
 
 
 def rote_app(service: RoteService, **settings: Any) -> FastAPI:

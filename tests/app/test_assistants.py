@@ -71,7 +71,14 @@ async def answer(client: Client, tool: str, **arguments: Any) -> Any:
 async def test_an_assistant_is_told_the_tools_and_their_arguments(port: int) -> None:
     async with assistant(port) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert list(tools) == ["translate", "translate_document", "detect_language", "list_languages", "look_up_term"]
+    assert list(tools) == [
+        "translate",
+        "translate_document",
+        "detect_language",
+        "list_languages",
+        "look_up_term",
+        "look_up_translation",
+    ]
     for tool in tools.values():
         assert tool.description
     schema = tools["translate"].input_schema
@@ -127,6 +134,18 @@ async def test_an_assistant_detects_and_lists_languages(port: int) -> None:
         {"code": "de", "name": "German", "targets": ["de", "en"]},
         {"code": "en", "name": "English", "targets": ["de", "en"]},
     ]
+
+
+async def test_an_assistant_looks_stored_translations_up_and_uses_them(port: int) -> None:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as http:
+        units = [{"source": "Close the lid.", "target": "Deckel zu."}]
+        stored = await http.post("/memories/corrections/units", json={"units": units, "source": "en", "target": "de"})
+        assert stored.status_code == 200, stored.text
+    pair = {"source": "en", "target": "de"}
+    async with assistant(port) as client:
+        found = (await answer(client, "look_up_translation", text="Close the lids.", **pair))["result"]
+        used = await answer(client, "translate", texts=["Close the lid."], memory="corrections", **pair)
+    assert [match["target"] for match in found] == used["translations"] == ["Deckel zu."]
 
 
 async def test_an_assistant_looks_terms_up_in_the_stored_glossaries(port: int) -> None:

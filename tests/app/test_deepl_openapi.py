@@ -69,9 +69,14 @@ async def test_example_requests_get_the_documented_answer(path: str, method: str
         if path.startswith("/v2"):
             created = await ask(client, "POST", "/v2/glossaries", json=GLOSSARY_EXAMPLES["terms with tabs"])
             glossary_id = created.json()["glossary_id"]
+        memory = {"name": "Manuals", "source": "en"}
+        memory_id = (await client.post("/memories", json=memory)).json()["id"]
+        job = await ask(client, "POST", f"/v3/translation_memories/{memory_id}/export")
+        ids = {"glossary_id": glossary_id, "translation_memory_id": memory_id, "job_id": job.json()["job_id"]}
         query = {name: {"source_lang": "en", "target_lang": "de"}[name] for name in required_query(path, method)}
-        response = await ask(client, method, path.format(glossary_id=glossary_id), json=body, params=query)
+        response = await ask(client, method, path.format(**ids), json=body, params=query)
     app.state.glossaries.close()
+    await app.state.memories.close()
     status, documented = success(OPERATIONS[path, method])
     assert response.status_code == status, response.text
     media_type = response.headers.get("content-type", "").partition(";")[0]

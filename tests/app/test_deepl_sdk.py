@@ -13,6 +13,7 @@ import deepl
 import pytest
 from deepl.api_data import ModelType, MultilingualGlossaryDictionaryEntries
 
+from tests.app.memories.test_tmx import HEAD, TAIL, tu
 from tests.app.process import Process, running
 from tests.waiting import until
 
@@ -114,6 +115,53 @@ def test_glossaries_of_both_versions_are_stored_and_used(client: deepl.DeepLClie
     assert len(client.get_multilingual_glossary(product.glossary_id).dictionaries) == 1
     client.delete_multilingual_glossary(product)
     assert client.list_multilingual_glossaries() == []
+
+
+def test_translation_memories_are_imported_used_listed_and_exported(
+    client: deepl.DeepLClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The SDK looks every 5 seconds whether a job is done.
+    monkeypatch.setattr("deepl.deepl_client.time.sleep", lambda _: None)
+    source, target = tmp_path / "manuals.tmx", tmp_path / "exported.tmx"
+    units = [("Close the lid.", "Deckel zu."), ("Open + close.", "Auf und zu."), ("Other.", "Anderes.")]
+    source.write_text(HEAD + "".join(tu(*unit) for unit in units) + TAIL, encoding="utf-8")
+    job = client.import_translation_memory_from_filepath(source, display_name="Manuals")
+    assert job.result is not None and job.result.skipped_segment_count == 0
+    (memory,) = client.list_translation_memories(page=0, page_size=5)
+    assert memory.translation_memory_id == job.result.translation_memory_id
+    assert (memory.name, memory.segment_count, memory.target_languages) == ("Manuals", 3, ["de"])
+    assert memory.source_language == "en-US" and memory.creation_time is not None
+    assert client.get_translation_memory(memory).name == "Manuals"
+
+    result = client.translate_text(
+        "Close the lid. Now.",
+        source_lang="EN",
+        target_lang="DE",
+        translation_memory=memory,
+        translation_memory_threshold=80,
+    )
+    assert isinstance(result, deepl.TextResult) and result.text == "Deckel zu. NOW."
+
+    first = client.list_translation_memory_segments(memory, page_size=2)
+    rest = client.list_translation_memory_segments(memory, page_size=2, page_cursor=first.next_page_cursor)
+    segments = [*first, *rest]
+    assert [(segment.source_text, segment.targets[0].target_text) for segment in segments] == units
+    assert rest.next_page_cursor is None and first.segment_count == 3
+    filtered = client.list_translation_memory_segments(memory, filter_text="n + C")
+    assert [segment.source_text for segment in filtered] == ["Open + close."]
+    assert not len(client.list_translation_memory_segments(memory, filter_text="n + C", filter_case_sensitive=True))
+
+    assert client.export_translation_memory_to_filepath(memory, target).done
+    assert "<seg>Deckel zu.</seg>" in target.read_text(encoding="utf-8")
+    source.write_text("<tmx>", encoding="utf-8")
+    with pytest.raises(deepl.DeepLException, match="not well-formed XML"):
+        client.import_translation_memory_from_filepath(source)
+    with pytest.raises(deepl.DeepLException):
+        client.upload_translation_memory_file(f"{client.server_url}/v3/translation_memories/uploads/wrong", b"x")
+    client.delete_translation_memory(memory)
+    assert client.list_translation_memories() == []
+    with pytest.raises(deepl.DeepLException, match="no translation memory"):
+        client.translate_text("a", source_lang="EN", target_lang="DE", translation_memory=memory)
 
 
 def test_documents_are_translated(client: deepl.DeepLClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

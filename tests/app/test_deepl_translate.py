@@ -213,9 +213,7 @@ async def test_a_request_without_a_key_is_forbidden(client: httpx.AsyncClient) -
     ]
 
 
-@pytest.mark.parametrize(
-    "fields", [{"style_id": "1"}, {"custom_instructions": ["short"]}, {"translation_memory_id": "1"}]
-)
+@pytest.mark.parametrize("fields", [{"style_id": "1"}, {"custom_instructions": ["short"]}])
 async def test_parameters_that_would_change_the_translation_are_refused(
     client: httpx.AsyncClient, fields: dict[str, Any]
 ) -> None:

@@ -85,6 +85,12 @@ ERRORS: list[Exception] = [
     errors.GlossaryPairMissing("en", "fr", [("en", "de")]),
     errors.GlossaryStoreFull("there may be 1000 glossaries"),
     errors.InvalidGlossary("Line 2 has no tab."),
+    errors.MemoryNotFound("an-id"),
+    errors.MemoryUnitNotFound(17),
+    errors.MemoryStoreFull("the limit of 100 memories is reached"),
+    errors.MemoryFileRefused("The file is not TMX."),
+    errors.MemoryFileTooLarge(1_000),
+    errors.ImportRunning(2),
     errors.InvalidParameter("Value for 'target_lang' not supported."),
     errors.KeyMissing(),
     model_errors.EmptySource(),
@@ -138,6 +144,7 @@ def test_temporary_refusals_have_a_retry_after(error: Exception) -> None:
         errors.AccountsUnavailable: 5,
         errors.StorageUnavailable: 30,
         errors.BodiesTooLarge: 2,
+        errors.ImportRunning: 10,
     }
     assert problem_for(error).retry_after_s == waits.get(type(error))
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote_from_bytes
 
@@ -31,6 +32,7 @@ from app.http.compat.libretranslate.errors import error_shape
 from app.http.compat.libretranslate.languages import describe_languages, find_language, wire_code
 from app.serving.detection import Detection
 from model.languages import LanguagePairs
+from tests.app.accounts.keyed import make_key, serving
 from tests.app.serving import RoteService, client_of, rote_app
 from tests.app.wire import fake_app
 
@@ -256,6 +258,32 @@ async def test_suggestions_are_disabled(client: httpx.AsyncClient) -> None:
     suggested = await client.post("/libretranslate/suggest", data={**ONE, "s": "guten Morgen"})
     assert suggested.status_code == 403
     assert suggested.json() == {"error": "Suggestions are disabled on this server."}
+
+
+async def test_a_suggestion_is_answered_from_then_on_for_its_key(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.sqlite"
+    one, other = make_key(keys), make_key(keys)
+    async with serving(keys_db=keys, anonymous="on", suggestions="on") as client:
+        assert (await client.get("/libretranslate/frontend/settings")).json()["suggestions"] is True
+
+        async def translated(key: str) -> str:
+            body = {"q": "good morning", "source": "en", "target": "de", "api_key": key}
+            response = await client.post("/libretranslate/translate", json=body)
+            return str(response.json()["translatedText"])
+
+        suggestion = {"q": "good morning", "s": "Moin", "source": "en", "target": "de"}
+        refused = await client.post("/libretranslate/suggest", data=suggestion)
+        assert refused.status_code == 403
+        stored = await client.post("/libretranslate/suggest", data={**suggestion, "api_key": one})
+        assert (stored.status_code, stored.json()) == (200, {"success": True})
+        assert [await translated(key) for key in (one, other, "")] == ["Moin", "GOOD MORNING", "GOOD MORNING"]
+        for wrong, message in (
+            ({"s": " "}, "Invalid request: the target is blank"),
+            ({"s": ""}, "Invalid request: missing s parameter"),
+            ({"source": "xx"}, "xx is not supported"),
+        ):
+            answer = await client.post("/libretranslate/suggest", data={**suggestion, "api_key": one, **wrong})
+            assert (answer.status_code, answer.json()) == (400, {"error": message})
 
 
 async def test_the_texts_to_detect_may_be_a_list(client: httpx.AsyncClient, service: RoteService) -> None:

@@ -12,7 +12,17 @@ import pytest
 from pydantic import BaseModel
 
 import verso_client
-from app.http.schemas import answers, attention, documents, models, problems, requests, sentences, translation
+from app.http.schemas import (
+    answers,
+    attention,
+    documents,
+    memory_fields,
+    models,
+    problems,
+    requests,
+    sentences,
+    translation,
+)
 from app.serving.detection import Detection
 from model.errors import SourceTooLong
 from tests.app.serving import RoteService, rote_app
@@ -37,6 +47,8 @@ BODIES: dict[type, type[BaseModel]] = {
     verso_client.Integrity: translation.IntegrityBody,
     verso_client.Limits: models.LimitsBody,
     verso_client.Matrices: attention.AttentionMatrices,
+    verso_client.MemoryCounts: documents.MemoryCountsBody,
+    verso_client.MemoryUse: memory_fields.MemoryUseBody,
     verso_client.Model: models.ModelBody,
     verso_client.NumberUse: translation.NumberUseBody,
     verso_client.Problem: problems.InvalidRequestBody,
@@ -78,7 +90,7 @@ def test_every_field_of_an_answer_has_a_field_in_the_client(kind: Any) -> None:
 def test_every_field_of_a_request_is_an_option_of_the_client() -> None:
     translate = set(requests.TranslateRequest.model_fields) - {"text"}
     assert set(verso_client.TranslateOptions.__annotations__) == translate
-    assert set(verso_client.DecodingOptions.__annotations__) == set(documents.DocumentRequest.model_fields)
+    assert set(verso_client.MemoryOptions.__annotations__) == set(documents.DocumentRequest.model_fields)
     assert set(verso_client.AttentionOptions.__annotations__) == set(requests.AttentionRequest.model_fields) - {"text"}
 
 

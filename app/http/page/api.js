@@ -273,6 +273,28 @@ export function changeSentences(id, sentences) {
 }
 
 /**
+ * Stores the translation of a sentence as a correction.
+ *
+ * @param {{ source: string, target: string }} unit The sentence and its translation.
+ * @param {{ source: string, target: string }} languages
+ * @returns {Promise<unknown>}
+ */
+export function addCorrection(unit, languages) {
+  return answer("memories/corrections/units", { json: { units: [unit], ...languages } });
+}
+
+/**
+ * Deletes a stored translation.
+ *
+ * @param {string} memory
+ * @param {number} unit
+ * @returns {Promise<unknown>}
+ */
+export function deleteUnit(memory, unit) {
+  return answer(`memories/${encodeURIComponent(memory)}/units/${unit}`, { method: "DELETE" });
+}
+
+/**
  * Cancels a document, or deletes one that is done.
  *
  * @param {string} id

@@ -1,5 +1,5 @@
 /**
- * The languages of the loaded models, and the options that they support.
+ * The languages of the loaded models, and what the service supports.
  */
 
 /** @import { Model, ModelsAnswer, Pivot } from "./types.js" */
@@ -38,8 +38,10 @@ export class Languages {
   #pivot;
 
   /** @param {ModelsAnswer} served */
-  constructor({ models, pivot }) {
+  constructor({ models, pivot, corrections = false }) {
     this.models = models;
+    /** Whether the service stores corrections. */
+    this.keepsCorrections = corrections;
     this.#pivot = pivot ?? { language: "", pairs: [], languages: [] };
   }
 

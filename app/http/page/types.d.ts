@@ -56,6 +56,8 @@ export interface Pivot {
 export interface ModelsAnswer {
   models: Model[];
   pivot?: Pivot;
+  /** Whether confirmed translations are stored as corrections. */
+  corrections?: boolean;
 }
 
 export interface AlignmentLink {
@@ -93,6 +95,19 @@ export interface SearchStep {
   hypotheses: Candidate[];
 }
 
+/** A sentence that a translation memory has, or a similar one. */
+export interface MemoryUse {
+  source: Span;
+  status: "exact" | "steered" | "offered";
+  /** The similarity, 0 to 1. */
+  score: number;
+  /** Ids. */
+  memory: string;
+  unit: number;
+  stored_source: string;
+  stored_target: string;
+}
+
 export interface Translation {
   text: string;
   source: string;
@@ -113,6 +128,7 @@ export interface Translation {
   };
   glossary?: { source: Span; target: Span | null; status: "used" | "replaced" | "missing" }[];
   search?: SearchStep[];
+  memory?: MemoryUse[];
 }
 
 export interface TranslateAnswer {
@@ -142,6 +158,7 @@ export interface Document {
   seconds_left: number | null;
   expires_at: string;
   untranslated?: number;
+  memory?: Record<MemoryUse["status"], number>;
   problem?: ErrorBody;
 }
 

@@ -22,6 +22,7 @@ from app.errors import (
     InvalidRequest,
     LimitExceeded,
     MalformedForm,
+    MemoryNotFound,
     StorageFull,
     StorageUnavailable,
     UnsupportedDocument,
@@ -29,6 +30,7 @@ from app.errors import (
 )
 from app.http.access import metered_document, needs, owner_of
 from app.http.attachment import attachment
+from app.http.chosen_memories import memory_choice
 from app.http.form_body import MEDIA_TYPE, form_fields, read_file_form
 from app.http.json_route import json_route
 from app.http.limits import check_beam
@@ -43,6 +45,7 @@ from app.http.schemas.documents import (
     DocumentRequest,
     DocumentsBody,
     ListedDocumentBody,
+    MemoryCountsBody,
     SentencesBody,
     shown_time,
 )
@@ -86,6 +89,7 @@ def _form() -> dict[str, Any]:
         DocumentsFull,
         StorageFull,
         StorageUnavailable,
+        MemoryNotFound,
         *TRANSLATION_ERRORS,
         status=202,
     ),
@@ -112,6 +116,7 @@ async def add_document(request: Request) -> DocumentBody:
         return (await stored_terms(request, body, texts)).terms
 
     options = body.options()
+    memory = await memory_choice(request, body)
     async with metered_document(request, (form, body), form.content) as sender:
         document = await documents_of(request).add(
             form.content,
@@ -121,6 +126,7 @@ async def add_document(request: Request) -> DocumentBody:
             options,
             sender,
             terms=terms if isinstance(body.glossary, str) else None,
+            memory=memory,
         )
     return document_body(document)
 
@@ -224,7 +230,7 @@ def document_body(document: Document) -> DocumentBody:
     Args:
         document: The document.
     """
-    seconds_left = document.seconds_left
+    seconds_left, counts = document.seconds_left, document.memory_counts
     return DocumentBody(
         id=document.id,
         status=document.status,
@@ -233,6 +239,7 @@ def document_body(document: Document) -> DocumentBody:
         seconds_left=None if seconds_left is None else round(seconds_left, 1),
         expires_at=shown_time(document.expires_at),
         untranslated=document.num_left,
+        memory=None if counts is None else MemoryCountsBody.model_validate(counts),
         already_in=document.target if document.was_in_target else None,
         problem=None if document.problem is None else ProblemBody.model_validate(document.problem),
     )

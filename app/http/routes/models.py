@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 
 from app.errors import NotReady
 from app.http.access import needs
+from app.http.chosen_memories import keeps_corrections
 from app.http.json_route import json_route
 from app.http.openapi import answers
 from app.http.schemas.models import MODELS_ANSWER, CapabilitiesBody, LimitsBody, ModelBody, ModelsResponse, PivotBody
@@ -32,6 +33,7 @@ async def models(request: Request) -> ModelsResponse:
     return ModelsResponse(
         models=[model_body(model, settings_of(request)) for model in service.models],
         pivot=_pivot_body(settings_of(request).pivot, service.pivoted),
+        corrections=keeps_corrections(request),
     )
 
 

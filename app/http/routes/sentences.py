@@ -14,10 +14,12 @@ from app.errors import (
     DocumentNotFound,
     DocumentTooComplex,
     InvalidRequest,
+    MemoryStoreFull,
     StorageFull,
     StorageUnavailable,
 )
 from app.http.access import needs, owner_of
+from app.http.chosen_memories import keeps_corrections
 from app.http.json_route import json_route
 from app.http.openapi import BODY_ERRORS, answers
 from app.http.schemas.documents import shown_time
@@ -30,8 +32,10 @@ from app.http.schemas.sentences import (
     SentenceChangesBody,
     SentencesPageBody,
 )
-from app.http.state import documents_of
+from app.http.state import documents_of, memories_of
+from app.memories.unit import Unit
 from app.telemetry.logs import log_fields
+from model.languages import plain_code
 
 router = APIRouter(tags=["documents"], route_class=json_route(needs("documents")))
 
@@ -92,11 +96,33 @@ async def change_sentences(
 
     All changes are made, or none. A translation has each marker of the sentence once, and its placeholders. The
     document is kept for another day.
+
+    With `VERSO_SUGGESTIONS=on`, confirmed sentences are stored in the caller's memory of corrections. If it is full,
+    the document still has the changes, and `remembered` is 0.
     """
     changes = [change.change() for change in body.sentences]
     log_fields(request.scope)["sentences"] = len(changes)
     page = await documents_of(request).change_sentences(request.path_params["id"], changes, owner_of(request))
-    return ChangedSentencesBody(**_counts(page), sentences=list(map(_body, page.sentences)))
+    sentences = list(map(_body, page.sentences))
+    return ChangedSentencesBody(**_counts(page), sentences=sentences, remembered=await _remember(request, page))
+
+
+async def _remember(request: Request, page: SentencePage) -> int | None:
+    """Store the confirmed sentences as corrections; returns their number, or None if corrections are not stored."""
+    source, target = page.document.source, page.document.target
+    if not keeps_corrections(request) or plain_code(source) == plain_code(target):
+        return None
+    pairs = [sentence.plain for sentence in page.sentences if sentence.is_confirmed]
+    units = [Unit(*pair, target) for pair in pairs if pair is not None]
+    units = [unit for unit in units if unit.flaw is None]
+    if not units:
+        return 0
+    try:
+        await memories_of(request).add_corrections(owner_of(request), source, units)
+    except (MemoryStoreFull, StorageFull, StorageUnavailable) as error:
+        log_fields(request.scope)["not_remembered"] = str(error)
+        return 0
+    return len(units)
 
 
 def _counts(page: SentencePage) -> dict[str, Any]:

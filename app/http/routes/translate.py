@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Body, Request
 
-from app.errors import FieldProblem, InvalidRequest, LimitExceeded, NotAcceptable, problem_for
+from app.errors import (
+    FieldProblem,
+    InvalidRequest,
+    LimitExceeded,
+    MemoryNotFound,
+    NotAcceptable,
+    StorageUnavailable,
+    problem_for,
+)
 from app.http.access import metered, needs
 from app.http.event_stream import EVENT_STREAM, NDJSON, Event, EventStream, as_stream, begin
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_translate_limits
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
 from app.http.schemas.answers import search_body
+from app.http.schemas.memory_fields import memory_uses
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import TRANSLATE_REQUESTS, TranslateRequest
 from app.http.schemas.translation import (
@@ -62,6 +71,8 @@ router = APIRouter(
         EmptySource,
         SeveralSentences,
         InvalidPrefix,
+        MemoryNotFound,
+        StorageUnavailable,
         *TRANSLATION_ERRORS,
         streams={media_type: as_stream(TRANSLATE_EVENTS, media_type) for media_type in (NDJSON, EVENT_STREAM)},
     ),
@@ -198,6 +209,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
             "untranslated": result.num_untranslated,
             "glossary": result.glossary,
             "search": search_body(result.search),
+            "memory": memory_uses(result.memory),
         }
     )
 

@@ -8,11 +8,12 @@ from typing import Literal
 from pydantic import Field
 
 from app.http.schemas.answers import AnswerBody, is_none
+from app.http.schemas.memory_fields import MemoryFields
 from app.http.schemas.problems import ProblemBody
 from app.http.schemas.requests import DecodingFields, request_examples
 
 
-class DocumentRequest(DecodingFields):
+class DocumentRequest(DecodingFields, MemoryFields):
     """How to translate a document: the fields of the form, without the file."""
 
 
@@ -24,6 +25,19 @@ class SentencesBody(AnswerBody):
 
     total: int | None
     """All its sentences; null until its translation begins."""
+
+
+class MemoryCountsBody(AnswerBody):
+    """How many sentences of a document translation memories have."""
+
+    exact: int
+    """Sentences whose translation is the stored one."""
+
+    steered: int
+    """Sentences whose translation was made from the stored translation of a similar sentence."""
+
+    offered: int
+    """Sentences that the model translated without the memory, and a similar sentence is stored."""
 
 
 class DocumentBody(AnswerBody):
@@ -50,6 +64,9 @@ class DocumentBody(AnswerBody):
     untranslated: int = Field(default=0, exclude_if=lambda number: number == 0)
     """Processed sentences that could not be translated, for example because a model failed, and remain in the source
     language; absent if there are none."""
+
+    memory: MemoryCountsBody | None = Field(default=None, exclude_if=is_none)
+    """How many of the processed sentences the translation memories have; absent without `memory` in the request."""
 
     already_in: str | None = Field(default=None, exclude_if=is_none)
     """The target language, if the document was detected to be in it and came back unchanged; absent otherwise."""

@@ -123,6 +123,9 @@ class ModelsResponse(AnswerBody):
     pivot: PivotBody | None = Field(default=None, exclude_if=is_none)
     """The pairs that are translated through another language; absent if there are none."""
 
+    corrections: bool = Field(default=False, exclude_if=lambda is_on: not is_on)
+    """Whether confirmed and suggested translations are stored as corrections (`VERSO_SUGGESTIONS`); absent if not."""
+
 
 class UnloadResponse(AnswerBody):
     """A model that was unloaded."""

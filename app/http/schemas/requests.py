@@ -27,6 +27,7 @@ from app.http.schemas.fields import (
     measured_texts,
     without_outer_space,
 )
+from app.http.schemas.memory_fields import MemoryFields
 from model.decoding.options import MAX_BEAM_SIZE, Scoring
 from model.network.heads import AttentionHead, AttentionKind
 from model.text.glossary import Glossary, GlossaryTerm
@@ -211,7 +212,7 @@ class SteeringFields(DecodingFields):
         return [name for name in STEERING_OPTIONS if getattr(self, name)]
 
 
-class TranslateRequest(SteeringFields):
+class TranslateRequest(SteeringFields, MemoryFields):
     """Texts to translate, and how."""
 
     text: TextOrTexts

@@ -87,6 +87,9 @@ class ChangedSentencesBody(_CountsBody):
     sentences: list[SentenceBody]
     """The sentences as they are now, in the order of the request."""
 
+    remembered: int | None = Field(default=None, exclude_if=is_none)
+    """Those of them that are stored as corrections now; absent unless `VERSO_SUGGESTIONS` is `on`."""
+
 
 class SentenceChangeBody(PartOfBody):
     """A change of a sentence."""

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from app.http.schemas.answers import AnswerBody, DetectedBody, SearchStepBody, is_empty, is_none
+from app.http.schemas.memory_fields import MemoryUseBody
 from app.http.schemas.problems import ProblemBody
 
 
@@ -176,6 +177,9 @@ class TranslationBody(AnswerBody):
 
     search: list[SearchStepBody] | None = Field(default=None, exclude_if=is_none)
     """The steps of the search; absent unless `return_search`."""
+
+    memory: list[MemoryUseBody] | None = Field(default=None, exclude_if=is_none)
+    """The sentences that the translation memories have, and similar ones; absent without `memory`."""
 
 
 class FailedTranslationBody(AnswerBody):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.documents.document import MemoryCounts
 from app.documents.formats.document_file import Unit
 from app.documents.job import Job
 from model.errors import DecodingError
@@ -20,7 +21,11 @@ async def test_sentences_that_stay_in_their_language_are_counted_like_those_that
     stored: list[tuple[Mapping[int, str | None], int, int]] = []
 
     async def store(
-        translations: Mapping[int, str | None], num_sentences: int, num_left: int, positions: Mapping[int, bytes]
+        translations: Mapping[int, str | None],
+        num_sentences: int,
+        num_left: int,
+        positions: Mapping[int, bytes],
+        memory: MemoryCounts,
     ) -> None:
         stored.append((translations, num_sentences, num_left))
 

@@ -1,11 +1,11 @@
-"""DeepL's protocol, version 2, and glossaries of version 3: what its SDKs, Weblate and other clients send."""
+"""DeepL's protocol, version 2, and glossaries and memories of version 3: what its SDKs, Weblate and others send."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Security
 from fastapi.security import APIKeyHeader
 
-from app.http.compat.deepl import documents, glossaries, languages, multilingual, translate
+from app.http.compat.deepl import documents, glossaries, languages, memories, multilingual, translate
 from app.http.compat.deepl.protocol import DeepLState, error_answer
 
 __all__ = ["PREFIXES", "DeepLState", "error_answer", "router"]
@@ -27,5 +27,6 @@ router = APIRouter(
         )
     ],
 )
-for module in (translate, languages, glossaries, multilingual, documents):
+for module in (translate, languages, glossaries, multilingual, memories, documents):
     router.include_router(module.router)
+router.include_router(memories.files_router)

@@ -7,18 +7,20 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, RootModel
 
 
-class _Answer(BaseModel):
+class DeepLAnswer(BaseModel):
+    """The base of answers."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
 
 
-class DeepLError(_Answer):
+class DeepLError(DeepLAnswer):
     """An error."""
 
     message: str
     """What happened, and what to do about it."""
 
 
-class DeepLTranslation(_Answer):
+class DeepLTranslation(DeepLAnswer):
     """The translation of a text."""
 
     detected_source_language: str
@@ -37,14 +39,14 @@ class DeepLTranslation(_Answer):
     """With `tag_handling_version`."""
 
 
-class DeepLTranslations(_Answer):
+class DeepLTranslations(DeepLAnswer):
     """Translations, in the order of the texts."""
 
     translations: list[DeepLTranslation]
     """One for each text."""
 
 
-class DeepLLanguage(_Answer):
+class DeepLLanguage(DeepLAnswer):
     """A language."""
 
     language: str
@@ -61,14 +63,14 @@ class DeepLLanguages(RootModel[list[DeepLLanguage]]):
     """Languages, by code."""
 
 
-class DeepLFeature(_Answer):
+class DeepLFeature(DeepLAnswer):
     """What can be requested for a language."""
 
     status: Literal["stable"] = "stable"
     """Always `stable`."""
 
 
-class DeepLServedLanguage(_Answer):
+class DeepLServedLanguage(DeepLAnswer):
     """A language, and what it can be used for."""
 
     lang: str
@@ -94,7 +96,7 @@ class DeepLServedLanguages(RootModel[list[DeepLServedLanguage]]):
     """Languages, by code."""
 
 
-class DeepLUsage(_Answer):
+class DeepLUsage(DeepLAnswer):
     """The translated characters, and their limit."""
 
     character_count: int
@@ -104,7 +106,7 @@ class DeepLUsage(_Answer):
     """The limit of the key; a very large number means no limit."""
 
 
-class DeepLDocument(_Answer):
+class DeepLDocument(DeepLAnswer):
     """The id and the key of a document."""
 
     document_id: str
@@ -114,7 +116,7 @@ class DeepLDocument(_Answer):
     """Its key."""
 
 
-class DeepLDocumentStatus(_Answer):
+class DeepLDocumentStatus(DeepLAnswer):
     """The status of a document."""
 
     document_id: str
@@ -133,7 +135,7 @@ class DeepLDocumentStatus(_Answer):
     """Why it could not be translated."""
 
 
-class DeepLPair(_Answer):
+class DeepLPair(DeepLAnswer):
     """A language pair."""
 
     source_lang: str
@@ -143,7 +145,7 @@ class DeepLPair(_Answer):
     """The target language."""
 
 
-class DeepLPairs(_Answer):
+class DeepLPairs(DeepLAnswer):
     """Language pairs that a glossary can have."""
 
     supported_languages: list[DeepLPair]
@@ -169,7 +171,7 @@ class DeepLGlossary(DeepLPair):
     """Number of its terms."""
 
 
-class DeepLGlossaries(_Answer):
+class DeepLGlossaries(DeepLAnswer):
     """The glossaries of one language pair each."""
 
     glossaries: list[DeepLGlossary]
@@ -183,7 +185,7 @@ class DeepLDictionary(DeepLPair):
     """Number of terms."""
 
 
-class DeepLMultilingual(_Answer):
+class DeepLMultilingual(DeepLAnswer):
     """A glossary."""
 
     glossary_id: str
@@ -199,7 +201,7 @@ class DeepLMultilingual(_Answer):
     """When it was created."""
 
 
-class DeepLMultilinguals(_Answer):
+class DeepLMultilinguals(DeepLAnswer):
     """All glossaries."""
 
     glossaries: list[DeepLMultilingual]
@@ -216,7 +218,7 @@ class DeepLEntries(DeepLPair):
     """Always `tsv`."""
 
 
-class DeepLDictionaries(_Answer):
+class DeepLDictionaries(DeepLAnswer):
     """Dictionaries of a glossary."""
 
     dictionaries: list[DeepLEntries]
@@ -263,7 +265,8 @@ PAIRS = DeepLPairs(supported_languages=[DeepLPair(source_lang="en", target_lang=
 
 GLOSSARY_ID = "1f4b4a3e-6a0b-4d3c-8f44-0f4b1c6d2a77"
 
-_CREATED = "2026-01-31T08:15:00.123Z"
+CREATED = "2026-01-31T08:15:00.123Z"
+"""The time of creation in examples."""
 
 GLOSSARY = DeepLGlossary(
     glossary_id=GLOSSARY_ID,
@@ -271,7 +274,7 @@ GLOSSARY = DeepLGlossary(
     ready=True,
     source_lang="en",
     target_lang="de",
-    creation_time=_CREATED,
+    creation_time=CREATED,
     entry_count=2,
 )
 
@@ -283,7 +286,7 @@ MULTILINGUAL = DeepLMultilingual(
     glossary_id=GLOSSARY_ID,
     name="Buildings",
     dictionaries=[DICTIONARY, DeepLDictionary(source_lang="de", target_lang="en", entry_count=1)],
-    creation_time=_CREATED,
+    creation_time=CREATED,
 )
 
 MULTILINGUALS = DeepLMultilinguals(glossaries=[MULTILINGUAL])

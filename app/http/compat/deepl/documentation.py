@@ -18,9 +18,11 @@ from app.errors import (
     InvalidGlossary,
     InvalidParameter,
     KeyMissing,
+    MemoryNotFound,
     problem_for,
 )
 from app.http.compat.deepl.answers import DOCUMENT, GLOSSARY_ID, DeepLError
+from app.http.compat.deepl.memory_answers import MEMORY_ID
 from app.http.compat.deepl.protocol import error_answer
 from app.http.openapi import Responses
 
@@ -29,6 +31,7 @@ ERRORS: dict[str, Exception] = {
     "wrong terms": InvalidGlossary("Line 2 of the entries must have a source and a target."),
     "no key": KeyMissing(),
     "no glossary": GlossaryNotFound(GLOSSARY_ID),
+    "no memory": MemoryNotFound(MEMORY_ID),
     "no document": DocumentNotFound(DOCUMENT.document_id),
     "not done": DocumentNotDone("running"),
     "too large": BodyTooLarge(2_000_000),

@@ -23,7 +23,7 @@ from app.http.compat.deepl.dependency import AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, files, success
 from app.http.compat.deepl.parameters import DocumentKey, DocumentParameters
 from app.http.compat.deepl.protocol import answer, not_supported, state_of, supported
-from app.http.compat.deepl.translate import FORMALITY, formality_refused, stored_terms
+from app.http.compat.deepl.translate import FORMALITY, formality_refused, memory_choice, stored_terms
 from app.http.form_body import UploadedFile
 from app.http.state import documents_of, service_of
 from app.serving.model_choice import DETECT
@@ -184,6 +184,7 @@ async def _add(request: Request, file: UploadedFile, body: DocumentParameters, s
         source,
         target,
         terms=terms if body.all_glossary_ids else None,
+        memory=await memory_choice(request, body),
     )
     try:
         return await add_document(options, sender)

@@ -100,8 +100,12 @@ class GlossaryChoice(_Parameters):
     custom_instructions: WithoutEffect = None
     """Refused: instructions are not supported."""
 
-    translation_memory_id: WithoutEffect = None
-    """Refused: translation memories are not supported."""
+    translation_memory_id: str | None = None
+    """The id of a translation memory: a sentence that it has comes back as it is stored there."""
+
+    translation_memory_threshold: Annotated[int | None, Field(ge=0, le=100)] = None
+    """The similarity in percent from which on the stored translation of a similar sentence is used; less than 50 counts
+    as 50. Without it, only equal sentences are."""
 
     @model_validator(mode="before")
     @classmethod
@@ -194,6 +198,74 @@ class ResourceParameters(_Parameters):
         return self.resource in ("translate_text", "translate_document", "glossary")
 
 
+class MemoriesParameters(_Parameters):
+    """A page of translation memories."""
+
+    page: int = Field(0, ge=0, le=10_000)
+    """Its number, from 0."""
+
+    page_size: int = Field(10, ge=1, le=25)
+    """Most memories of a page."""
+
+
+class SegmentsParameters(_Parameters):
+    """A page of the segments of a translation memory."""
+
+    page_size: int = Field(50, ge=1, le=100)
+    """Most segments of a page."""
+
+    page_cursor: Annotated[str | None, Field(pattern="^[0-9]{1,18}$")] = None
+    """The `next_page_cursor` of the page before."""
+
+    filter_text: Annotated[str | None, Field(min_length=2, max_length=1_000)] = None
+    """Only segments with this text in the source or the translation."""
+
+    filter_case_sensitive: bool = False
+    """Whether the case of `filter_text` matters."""
+
+    @property
+    def after(self) -> int:
+        """The id of the last segment of the page before."""
+        return int(self.page_cursor or 0)
+
+    def matches(self, *texts: str) -> bool:
+        """Whether one of some texts has the text of the filter."""
+        wanted = self.filter_text or ""
+        if self.filter_case_sensitive:
+            return any(wanted in text for text in texts)
+        return any(wanted.casefold() in text.casefold() for text in texts)
+
+
+class SourceFile(_Parameters):
+    """A file to import."""
+
+    file_name: Name
+    """Its name."""
+
+    content_length: int = Field(ge=1, le=10**15)
+    """Its size in bytes."""
+
+    content_type: Annotated[str | None, Field(max_length=200)] = None
+    """Its media type."""
+
+
+class NewMemory(_Parameters):
+    """The translation memory that an import creates."""
+
+    display_name: Name | None = None
+    """Its name; that of the file unless given."""
+
+
+class ImportParameters(_Parameters):
+    """The import of a TMX file."""
+
+    source_file: SourceFile
+    """The file, which is sent later."""
+
+    parameters: NewMemory | None = None
+    """The translation memory."""
+
+
 class DictionaryParameters(_Parameters):
     """The terms of one language pair."""
 
@@ -266,6 +338,13 @@ TRANSLATE_EXAMPLES: Bodies = {
         "tag_handling": "xml",
         "ignore_tags": ["x"],
     },
+}
+
+IMPORT_EXAMPLES: Bodies = {
+    "a file": {
+        "source_file": {"file_name": "manuals.tmx", "content_length": 52_013},
+        "parameters": {"display_name": "Manuals"},
+    }
 }
 
 GLOSSARY_EXAMPLES: Bodies = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import Request
@@ -15,6 +16,7 @@ from app.accounts.keys import Scope
 from app.errors import InvalidParameter, KeyMissing, KeyRequired, Problem
 from app.http.access import token_in
 from app.http.compat.deepl.answers import DeepLError
+from app.http.compat.deepl.memory_jobs import MemoryJobs
 from app.http.compat.parameters import Parameters, read_admitted_parameters
 from app.http.compat.statuses import STATUSES
 from app.http.state import settings_of
@@ -25,6 +27,8 @@ _SCHEME = "deepl-auth-key"
 
 _STATUS_BY_CODE = {
     "glossary_store_full": 456,
+    "memory_store_full": 456,
+    "import_running": 429,
     "documents_full": 456,
     "storage_full": 456,
     "quota_exceeded": 456,
@@ -47,9 +51,11 @@ class DeepLState:
 
     Args:
         num_characters: Characters of the texts translated so far.
+        memory_jobs: Imports and exports of translation memories.
     """
 
     num_characters: int = 0
+    memory_jobs: MemoryJobs = field(default_factory=lambda: MemoryJobs(time.time))
 
 
 def state_of(request: Request) -> DeepLState:

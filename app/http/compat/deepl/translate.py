@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.glossaries.terms import merge_glossaries, terms_in
-from app.http.access import caller_of, metered
+from app.http.access import caller_of, metered, owner_of
+from app.http.chosen_memories import corrections_of, memory_of
 from app.http.compat.deepl.answers import TRANSLATIONS, DeepLTranslation, DeepLTranslations
 from app.http.compat.deepl.dependency import AdmittedRoute, reads
 from app.http.compat.deepl.documentation import errors, success
@@ -18,10 +19,11 @@ from app.http.compat.deepl.parameters import TRANSLATE_EXAMPLES, GlossaryChoice,
 from app.http.compat.deepl.protocol import answer, not_supported, shown_code, state_of, supported
 from app.http.compat.grace import with_grace
 from app.http.limits import check_texts
-from app.http.state import glossaries_of, service_of, settings_of
+from app.http.state import glossaries_of, memories_of, service_of, settings_of
 from app.http.stored_terms import StoredTerms, search_terms
+from app.memories.lookup import MIN_THRESHOLD
 from app.serving.model_choice import DETECT, NO_LANGUAGE
-from app.serving.request import TranslationRequest
+from app.serving.request import Memory, MemoryChoice, TranslationRequest
 from app.serving.text_job import TranslateResult
 from app.telemetry.logs import log_fields
 from model.errors import InvalidMarkup, UnsupportedFormality, UnsupportedPair
@@ -73,8 +75,9 @@ async def translate(
         if body.source_lang is not None and plain_code(body.source_lang) == plain_code(target):
             translations = [(text, body.source_lang) for text in body.text]
         else:
+            memory = memory_of(request, await memory_choice(request, body))
             terms = await stored_terms(request, body, body.text) if body.all_glossary_ids else StoredTerms()
-            translations = await _translations(request, body, terms)
+            translations = await _translations(request, body, terms, memory)
     state_of(request).num_characters += characters
     return answer(
         DeepLTranslations(
@@ -128,11 +131,32 @@ def formality_refused(target: str) -> InvalidParameter:
     return InvalidParameter(f"Target language '{target.upper()}' doesn't support formality.")
 
 
-async def _translations(request: Request, body: TranslateParameters, terms: StoredTerms) -> list[tuple[str, str]]:
+async def memory_choice(request: Request, body: GlossaryChoice) -> MemoryChoice | None:
+    """The translation memory of a request; without an id the caller's corrections, if the service keeps them.
+
+    Args:
+        request: The request.
+        body: Its parameters.
+
+    Raises:
+        MemoryNotFound: The caller has no memory with the id.
+    """
+    if body.translation_memory_id is None:
+        return corrections_of(request)
+    percent = body.translation_memory_threshold
+    threshold = None if percent is None else max(MIN_THRESHOLD, percent / 100)
+    choice = MemoryChoice((body.translation_memory_id,), threshold)
+    await memories_of(request).check(owner_of(request), choice)
+    return choice
+
+
+async def _translations(
+    request: Request, body: TranslateParameters, terms: StoredTerms, memory: Memory | None
+) -> list[tuple[str, str]]:
     """Each translation with the language of its text. A text that is a term needs no model."""
     exact = {term.source: term.target for term in terms.terms}
     others = [text for text in body.text if text.strip() not in exact]
-    outcome = await _translated(request, body, others, terms) if others else None
+    outcome = await _translated(request, body, others, terms, memory) if others else None
     results = iter([] if outcome is None else outcome.results)
     translations: list[tuple[str, str]] = []
     for index, text in enumerate(body.text):
@@ -165,14 +189,14 @@ def _checked(result: Translation | Exception, index: int, body: TranslateParamet
 
 
 async def _translated(
-    request: Request, body: TranslateParameters, texts: list[str], terms: StoredTerms
+    request: Request, body: TranslateParameters, texts: list[str], terms: StoredTerms, memory: Memory | None
 ) -> TranslateResult:
     """The translations; a form of address that is only preferred is dropped if the model does not support it."""
     options = _options(body, terms.terms, FORMALITY[body.formality])
-    outcome = await _run(request, body, texts, options, terms.within_s)
+    outcome = await _run(request, body, texts, options, terms.within_s, memory)
     refused = any(isinstance(result, UnsupportedFormality) for result in outcome.results)
     if refused and body.formality.startswith("prefer_"):
-        return await _run(request, body, texts, _options(body, terms.terms, None), terms.within_s)
+        return await _run(request, body, texts, _options(body, terms.terms, None), terms.within_s, memory)
     return outcome
 
 
@@ -182,9 +206,12 @@ async def _run(
     texts: list[str],
     options: TranslationOptions,
     within_s: float | None,
+    memory: Memory | None,
 ) -> TranslateResult:
     source, target = body.source_lang or DETECT, body.target_lang
-    job = TranslationRequest(texts, source, target, options, caller_of(request), waits=True, within_s=within_s)
+    job = TranslationRequest(
+        texts, source, target, options, caller_of(request), waits=True, memory=memory, within_s=within_s
+    )
     try:
         return await with_grace(service_of(request).translate(job))
     except UnsupportedPair:

@@ -13,6 +13,7 @@ from app.documents.formats.table import FORMATS
 from app.errors import InvalidParameter, Problem, UnsupportedDocument
 from app.http.access import metered_document
 from app.http.attachment import attachment
+from app.http.chosen_memories import corrections_of
 from app.http.compat.libretranslate.errors import error_response, error_shape
 from app.http.compat.libretranslate.parameters import missing, read_string
 from app.http.compat.parameters import Parameters
@@ -84,7 +85,9 @@ async def translate_document(request: Request, file: UploadedFile, source: str, 
         async with metered_document(request, (file, source, target), file.content) as sender:
             # A retry gets a document of its own, because this one is cancelled when its client disconnects.
             own = replace(sender, request="")
-            document = await documents.add(file.content, file.name, source, target, TranslationOptions(), own)
+            memory = corrections_of(request)
+            options = TranslationOptions()
+            document = await documents.add(file.content, file.name, source, target, options, own, memory=memory)
     except UnsupportedDocument:
         raise InvalidParameter("Invalid request: file format not supported") from None
     release_body(request.scope)

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from app.documents.formats.table import MEDIA_TYPES
 from app.errors import DetectedPairNotServed, InvalidParameter, LanguageNotDetected
 from app.http.access import accounts_of, caller_of, metered
+from app.http.chosen_memories import corrections_of, keeps_corrections, memory_of
 from app.http.compat.libretranslate import schemas
 from app.http.compat.libretranslate.charset import CharsetRoute
 from app.http.compat.libretranslate.dependency import reads
@@ -30,7 +31,7 @@ from app.http.compat.libretranslate.languages import (
     find_language,
     wire_code,
 )
-from app.http.compat.libretranslate.openapi import BODY_ERRORS, answers, refusals, spec_of
+from app.http.compat.libretranslate.openapi import answers, spec_of
 from app.http.compat.libretranslate.parameters import (
     TextsRequest,
     check_lengths,
@@ -40,6 +41,10 @@ from app.http.compat.libretranslate.parameters import (
 )
 from app.http.compat.libretranslate.paths import PREFIX
 from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
+from app.http.compat.libretranslate.suggestions import (
+    SUGGESTIONS_DISABLED,
+    add_suggestion,
+)
 from app.http.compat.parameters import Parameters
 from app.http.state import service_of, settings_of
 from app.serving.detection import Detection
@@ -49,8 +54,6 @@ from app.telemetry.logs import log_fields
 from model.errors import UnsupportedPair
 from model.languages import LanguagePairs, english_name
 from model.translation.options import TranslationOptions
-
-SUGGESTIONS_DISABLED = "Suggestions are disabled on this server."
 
 NO_DOCUMENT = "There is no document '0f3c9d5e8a7b4c21b6d0e9f8a7c6b5d4'; documents are deleted after a day."
 
@@ -99,7 +102,15 @@ async def _translate(
     )
     try:
         outcome = await service_of(request).translate(
-            TranslationRequest(body.texts, source, target, options, caller_of(request), waits=True)
+            TranslationRequest(
+                body.texts,
+                source,
+                target,
+                options,
+                caller_of(request),
+                waits=True,
+                memory=memory_of(request, corrections_of(request)),
+            )
         )
     except UnsupportedPair:
         outcome = None
@@ -211,7 +222,7 @@ async def libretranslate_settings(request: Request) -> SettingsBody:
         frontendTimeout=500,
         apiKeys=accounts is not None and accounts.has_keys,
         keyRequired=accounts is not None and accounts.needs_key,
-        suggestions=False,
+        suggestions=settings_of(request).suggestions == "on",
         filesTranslation=bool(supported_files(settings_of(request))),
         supportedFilesFormat=supported_files(settings_of(request)),
         language=schemas.LanguageChoice(
@@ -244,17 +255,28 @@ async def libretranslate_spec(request: Request) -> dict[str, Any]:
 @router.post(
     "/suggest",
     summary="Suggest a better translation",
-    status_code=403,
-    response_model=schemas.ErrorBody,
-    responses=refusals({**BODY_ERRORS, 403: SUGGESTIONS_DISABLED}),
+    response_model=schemas.SuggestedBody,
+    responses=answers(schemas.SUGGESTED, also={403: SUGGESTIONS_DISABLED}),
 )
 async def libretranslate_suggest(
+    request: Request,
     parameters: Annotated[
-        Parameters, reads(schemas.SuggestParameters, {"a suggestion": schemas.SUGGEST_REQUEST}, scope=None)
+        Parameters,
+        reads(
+            schemas.SuggestParameters,
+            {"a suggestion": schemas.SUGGEST_REQUEST},
+            is_on=lambda settings: settings.suggestions == "on",
+        ),
     ],
 ) -> Response:
-    """Suggestions are disabled: nothing is stored."""
-    return error_response(403, SUGGESTIONS_DISABLED)
+    """Store a better translation of a text, which `/translate` then answers with, if suggestions are enabled.
+
+    With keys it is stored for the caller's key, without keys for every caller.
+    """
+    if not keeps_corrections(request):
+        return error_response(403, SUGGESTIONS_DISABLED)
+    await add_suggestion(request, parameters, await service_of(request).language_pairs())
+    return JSONResponse(schemas.SUGGESTED.model_dump())
 
 
 @router.post(
@@ -264,7 +286,11 @@ async def libretranslate_suggest(
     responses=answers(schemas.FILE_TRANSLATED, also={403: FILES_DISABLED}),
 )
 async def libretranslate_translate_file(
-    request: Request, parameters: Annotated[Parameters, reads(schemas.FileParameters, scope="documents")]
+    request: Request,
+    parameters: Annotated[
+        Parameters,
+        reads(schemas.FileParameters, scope="documents", is_on=lambda settings: bool(settings.max_documents)),
+    ],
 ) -> Response:
     """Translate a document, and wait until it is done.
 

@@ -78,6 +78,13 @@ class SuggestParameters(_Body):
     """The language of the translation."""
 
 
+class SuggestedBody(_Body):
+    """A suggestion was stored."""
+
+    success: bool
+    """Always true."""
+
+
 class DetectionBody(_Body):
     """A detected language."""
 
@@ -191,6 +198,8 @@ TRANSLATE_REQUESTS: dict[str, dict[str, Any]] = {
 DETECT_REQUEST = {"q": "Guten Morgen!"}
 
 SUGGEST_REQUEST = {"q": "Good morning.", "s": "Guten Morgen.", "source": "en", "target": "de"}
+
+SUGGESTED = SuggestedBody(success=True)
 
 TRANSLATED = TranslateAnswer(translatedText="Guten Morgen.")
 

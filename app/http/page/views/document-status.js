@@ -15,7 +15,7 @@ import { t } from "../texts.js";
  */
 export function statusOf(document, target) {
   const { done, total } = document.sentences;
-  const { status, seconds_left: seconds, untranslated } = document;
+  const { status, seconds_left: seconds, untranslated, memory } = document;
   const progress = total === null ? "" : t("document-entry.ofSentences", { done, total });
   switch (status) {
     case "queued":
@@ -30,9 +30,13 @@ export function statusOf(document, target) {
     case "done":
       if (!total) return t("document-entry.nothing");
       if (isUnchanged(document)) return t("document-entry.already", { language: languageName(target) });
-      return untranslated
-        ? t("document-entry.translatedExcept", { untranslated, total })
-        : t("document-entry.translated");
+      return [
+        untranslated ? t("document-entry.translatedExcept", { untranslated, total }) : t("document-entry.translated"),
+        memory?.exact && t("document-entry.exact", { count: memory.exact }),
+        memory?.steered && t("document-entry.steered", { count: memory.steered }),
+      ]
+        .filter(Boolean)
+        .join(", ");
     case "failed":
       return [t("document-entry.failed"), progress].filter(Boolean).join(t("document-entry.after"));
     case "cancelled":

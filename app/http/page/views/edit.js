@@ -118,6 +118,7 @@ class EditView {
         this.#download,
       ),
       h("p", { class: "muted edit-keys" }, t("edit.keys")),
+      this.#page.languages.keepsCorrections && h("p", { class: "muted edit-stored" }, t("edit.stored")),
       this.#problem,
       h("div", { class: "card edit-table" }, this.#columns, this.#list),
       this.#empty,

@@ -77,7 +77,7 @@ export class LinkedTexts {
    * @param {HTMLTextAreaElement} options.source A text area in the positioned element `div.source-text`.
    * @param {Ask} options.request Translates with the page's options and further fields of `POST /translate`, which
    *   replace the page's, including text and languages.
-   * @param {(translation: Translation) => void} options.onSteered Called when another translation was chosen and is shown.
+   * @param {(shown: LinkedTranslation) => void} options.onSteered Called when another translation was chosen and is shown.
    * @param {(message: string) => void} options.announce
    * @param {() => Limits | undefined} options.limits Those of the model that translates.
    */
@@ -280,7 +280,7 @@ export class LinkedTexts {
     const shown = this.#own?.translation.text === text ? this.#own : chosen;
     this.#render(shown);
     this.#announce(announcementOf(text, t("linked-texts.theTranslationWasChanged")));
-    this.#onSteered(shown.translation);
+    this.#onSteered(shown);
   }
 
   #goBack() {

@@ -75,6 +75,7 @@ export function replaceSentence(whole, pairs, index, answer) {
       integrity: { status: spans.some(({ restored }) => restored) ? "restored" : "intact", spans, numbers },
     }),
     ...(terms.length && { glossary: terms }),
+    ...(whole.memory && { memory: whole.memory.filter((use) => !overlap(use.source, source)) }),
     ...(answer.confidence && {
       confidence: {
         score: answer.confidence.score,

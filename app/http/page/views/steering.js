@@ -72,7 +72,7 @@ export class Steering {
     const common = { sourceText: shown.source.text, hypotheses: shown.hypotheses, isSteered: true };
     const linked = shown.pairs.length === 1 ? await this.#linked(shown, alternative, signal) : undefined;
     if (linked?.translation.text === alternative.text) return new LinkedTranslation({ ...linked, ...common });
-    const { confidence: _confidence, integrity: _spans, glossary: _terms, ...rest } = shown.translation;
+    const { confidence: _confidence, integrity: _spans, glossary: _terms, memory: _uses, ...rest } = shown.translation;
     return new LinkedTranslation({ translation: { ...rest, ...alternative, alignment: null }, pairs: [], ...common });
   }
 

@@ -8,6 +8,7 @@ import { h } from "../element.js";
 import { fragmentFor } from "../fragment.js";
 import { languageName } from "../languages.js";
 import { beamSize, optionFields } from "../option-fields.js";
+import { CORRECTION_FIELDS, Corrections } from "./corrections.js";
 import { SURE } from "./detected-language.js";
 import { Documents } from "./documents.js";
 import { GlossaryChoice } from "./glossary-choice.js";
@@ -49,6 +50,8 @@ class TranslateView {
   #glossary;
   #options;
   #documents;
+  /** @type {Corrections | null} Null if the service stores none. */
+  #corrections;
   /** @type {Translation | null} The translation of the text, once it is complete. */
   #translation = null;
   /** The shown text: the translation, or its first sentences. */
@@ -72,6 +75,9 @@ class TranslateView {
       languages: page.languages,
       announce,
     });
+    this.#corrections = page.languages.keepsCorrections
+      ? new Corrections(() => void this.#live.start(), announce)
+      : null;
     this.#sourcePane = new SourcePane(page, {
       translateNow: () => this.#live.start(),
       translateAsFile: (text) => this.#documents.add([new File([text], "text.txt")]),
@@ -79,7 +85,10 @@ class TranslateView {
     this.#linkedTexts = new LinkedTexts({
       source: this.#sourcePane.textarea,
       request: (fields, signal) => this.#request(fields, signal),
-      onSteered: (translation) => this.#setTranslation(translation),
+      onSteered: ({ translation, source, pairs }) => {
+        this.#setTranslation(translation);
+        this.#corrections?.showPairs(translation, source.text, pairs);
+      },
       announce,
       limits: () => this.#model?.limits,
     });
@@ -127,6 +136,7 @@ class TranslateView {
         h("div", { class: "panes" }, this.#sourcePane.element, this.#outputPane.element),
       ),
       this.#glossary.outcome,
+      this.#corrections && this.#corrections.element,
       this.#linkedTexts.details,
       this.#options.element,
       this.#documents.element,
@@ -164,6 +174,7 @@ class TranslateView {
     this.#translation = null;
     this.#shownText = "";
     this.#linkedTexts.clear();
+    this.#corrections?.clear();
     this.#outputPane.hasTranslation = false;
     this.#sourcePane.showDetected(null);
     this.#glossary.showOutcome(null);
@@ -186,8 +197,13 @@ class TranslateView {
         this.#setTranslation(translation);
         this.#sourcePane.showDetected(translation.detected);
         this.#page.announce(announcementOf(translation.text, t("translate.translated")));
-        if (isInTarget(translation)) this.#proposeTarget(translation);
-        else this.#doubtSource(translation);
+        if (isInTarget(translation)) {
+          this.#corrections?.clear();
+          this.#proposeTarget(translation);
+        } else {
+          this.#corrections?.show(translation, this.#page.store.get().text, this.#live.sentences);
+          this.#doubtSource(translation);
+        }
       },
       detailed: (translation) => {
         this.#setTranslation(translation);
@@ -280,6 +296,7 @@ class TranslateView {
       target,
       ...optionFields(choices, this.#page.languages),
       ...this.#glossary.fields(),
+      ...(this.#corrections && CORRECTION_FIELDS),
     };
   }
 
@@ -345,6 +362,6 @@ class TranslateView {
  *
  * @param {Translation} translation
  */
-function isInTarget({ model, detected }) {
-  return !model && detected !== null;
+function isInTarget({ model, detected, memory }) {
+  return !model && detected !== null && !memory?.length;
 }

@@ -1,0 +1,1 @@
+"""Translation memories: stored translations of sentences, their look-up, and their exchange as TMX."""
