@@ -82,6 +82,7 @@ class TranslateView {
       onSteered: (translation) => this.#setTranslation(translation),
       announce,
       limits: () => this.#model?.limits,
+      estimatesRight: () => this.#model?.card?.confidence?.estimates === "right",
     });
     this.#outputPane = new OutputPane(this.#linkedTexts.element, {
       text: () => this.#shownText,
