@@ -65,7 +65,7 @@ class Picture:
 def translate(page: Page) -> None:
     """A translated text, its words linked and unsure ones underlined."""
     open_view(page, "translate", text=TEXT)
-    expect(page.get_by_text("Confidence in the translation")).to_be_visible()
+    expect(page.locator(".linked-details .confidence")).to_be_visible()
 
 
 def hover(page: Page) -> None:

@@ -143,10 +143,10 @@ def learning_curves(runs: Mapping[str, Sequence[Mapping[str, float | None]]], pa
 
 
 def reliability_diagram(sets: Mapping[str, Sequence[tuple[float, float, int]]], title: str, path: Path) -> None:
-    """Plot which share of translations is adequate against the score that promises it.
+    """Plot which share of translations is right against the score that promises it.
 
     Args:
-        sets: For each set of sentences its bins: mean score, share of adequate translations, number of sentences. The
+        sets: For each set of sentences its bins: mean score, share of right translations, number of sentences. The
             share among fewer than ten sentences is not shown.
         title: Title of the figure.
         path: The PNG file to write.
@@ -161,7 +161,7 @@ def reliability_diagram(sets: Mapping[str, Sequence[tuple[float, float, int]]], 
         shares.plot([score for score, _ in certain], [share for _, share in certain], label=_visible(name), **style)
         total = sum(size for _, _, size in bins)
         counts.plot([score for score, _, _ in bins], [100.0 * size / total for _, _, size in bins], **style)
-    shares.set_ylabel("share of adequate translations")
+    shares.set_ylabel("share of right translations")
     counts.set_ylabel("sentences, %")
     counts.set_xlabel("score")
     for axes in (shares, counts):

@@ -22,8 +22,9 @@ from model.commands.models import (
 )
 from model.errors import ConfigError, SourceTooLong
 from model.process.progress import Progress
-from model.training.calibration import ADEQUATE_CHRF, Bin, Quality, coverage_bound, fit, measure
-from model.translation.confidence import Calibration, Evidence
+from model.training.calibration import SURE, UNGRADED_SCALE, Bin, Quality, coverage_bound, fit, measure
+from model.training.graded import GradedTranslation, given_plans, read_graded
+from model.translation.confidence import FITTED, Calibration, Evidence
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
 
@@ -33,31 +34,40 @@ if TYPE_CHECKING:
 _NUM_JOINED = 500
 """Pairs of sentences in which words without translation are looked for."""
 
-EPILOG = f"""\
+EPILOG = """\
 example:
-  verso calibrate --model mine.pt --dev DATA/eval/dev --dev DATA/eval/chat-dev --test DATA/eval/test \\
+  verso calibrate --model mine.pt --dev DATA/eval/dev --dev DATA/eval/chat-dev --graded graded.tsv \\
       --plot reliability.png --out mine-calibrated.pt
-Translates the development text in all directions and fits the score of 'return_confidence' to it: the estimated
-probability that a translation is adequate, which means that its sentence chrF2 against the reference is at least
-{ADEQUATE_CHRF:.0f}. The coefficients are written into a copy of the model: into the manifest of a bundle, or
-into a checkpoint, from which all its bundles get them. Test sets are not used to fit. For each of them the command
-prints the area under the ROC curve (the probability that an inadequate translation has a lower score than an adequate
-one), the expected calibration error, and the share of adequate translations by score.
+Fits the score of 'return_confidence': the probability that a careful reader calls a translation right in meaning. The
+development text is translated in all directions, and the references show how much each feature of the model's
+probabilities tells. Grades of a reader, some hundred of this model's translations, set the scale; without --graded it
+is that of the shipped translator. A file of graded translations has a header and tabs between its columns: use (fit or
+test), kind, source_language, target_language, source, reference, translation, right (yes or no). The coefficients are
+written into a copy of the model: into the manifest of a bundle, or into a checkpoint, from which all its bundles get
+them. What is measured was not used to fit: the graded translations for 'test', and test sets, of which references say
+what is right. For each of them the command prints the area under the ROC curve (the probability that a wrong
+translation has a lower score than a right one), the expected calibration error, and the share of right translations by
+score.
 """
 
 
 class Example(NamedTuple):
-    """A translated line of text.
+    """A translated line of text, or a graded translation.
 
     Args:
         plan: The line and its translation.
         evidence: What the model says about each of its sentences.
-        adequate: Whether the translation is adequate.
+        right: The probability that the translation is right: by its reference, or 0 or 1 by its grade.
     """
 
     plan: Plan
     evidence: list[Evidence]
-    adequate: bool
+    right: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it is right, more probably than not."""
+        return self.right >= 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     also = "without language ending; may be given several times"
     parser.add_argument("--dev", required=True, help=f"parallel text to fit to, {also}", **base)
     parser.add_argument("--test", default=[], help=f"parallel text to measure on, {also}", **base)
+    parser.add_argument("--graded", type=Path, metavar="FILE", help="translations of this model, graded by a reader")
     parser.add_argument("--pair", action="append", metavar="XX-YY", help="only this pair; may be given several times")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N lines of each text, spread over it")
     parser.add_argument("--out", type=output_file, required=True, metavar="FILE", help="the calibrated model to write")
@@ -81,15 +92,17 @@ def run(arguments: argparse.Namespace) -> int:
     options = decoding_options(arguments)
     translator = load_translator(arguments)
     pairs = chosen_pairs(arguments.pair, translator.manifest.directions)
+    rows = [] if arguments.graded is None else [row for row in read_graded(arguments.graded) if row.pair in pairs]
     dev = _translated(translator, options, arguments.dev, pairs, arguments.limit)
     examples = [example for text in dev.values() for example in text]
-    calibration = _calibrated(examples)
+    scale, calibration = _rescaled(_fitted(examples), graded_examples(translator, rows, "fit"))
     tests = _translated(translator, options, arguments.test, pairs, arguments.limit)
+    tests |= graded_by_pair(translator, rows)
     if not tests:
-        say("without --test, the development text is measured, which the score was fitted to")
-    measured = {name: _measured(calibration, text) for name, text in (tests or dev).items()}
-    together = _measured(calibration, [example for text in (tests or dev).values() for example in text])
-    _print_quality({**measured, "all": together} if len(measured) > 1 else measured, together.bins)
+        say("without --graded and --test, the development text is measured, which the score was fitted to")
+    measured = {name: measured_quality(calibration, text) for name, text in (tests or dev).items()}
+    together = measured_quality(calibration, [example for text in (tests or dev).values() for example in text])
+    print_quality({**measured, "all": together} if len(measured) > 1 else measured, together.bins)
     _print_coverage(translator, calibration, examples)
     if arguments.plot:
         from model.plots import reliability_diagram  # matplotlib takes half a second to import
@@ -98,8 +111,10 @@ def run(arguments: argparse.Namespace) -> int:
         reliability_diagram(bins, f"confidence of {translator.manifest.name}", arguments.plot)
     facts = {
         **asdict(calibration),
-        "adequate_chrf": ADEQUATE_CHRF,
+        "estimates": "right",
+        "scale": scale,
         "dev": {name: len(text) for name, text in dev.items()},
+        "graded": sum(row.use == "fit" and bool(row.right) for row in rows),
         "test": {
             name: {
                 "sentences": quality.num_sentences,
@@ -115,6 +130,36 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def graded_examples(translator: Translator, rows: Iterable[GradedTranslation], use: str) -> list[Example]:
+    """Graded translations with the evidence of a model for them; those without a grade are left out.
+
+    Args:
+        translator: The model.
+        rows: The translations.
+        use: ``fit`` or ``test``: which of them.
+    """
+    chosen = [row for row in rows if row.use == use and row.right]
+    return [
+        Example(plan, translator.confidence(plan), float(row.right == "yes"))
+        for row, plan in zip(chosen, given_plans(translator, chosen), strict=True)
+    ]
+
+
+def graded_by_pair(translator: Translator, rows: Sequence[GradedTranslation]) -> dict[str, list[Example]]:
+    """The graded translations that a score is measured by, by direction.
+
+    Args:
+        translator: The model.
+        rows: Graded translations.
+    """
+    pairs = sorted({row.pair for row in rows if row.use == "test"})
+    return {
+        f"graded, {source}-{target}": graded_examples(translator, [row for row in rows if row.pair == pair], "test")
+        for pair in pairs
+        for source, target in [pair]
+    }
+
+
 def _translated(
     translator: Translator,
     options: TranslationOptions,
@@ -123,7 +168,7 @@ def _translated(
     limit: int | None,
 ) -> dict[str, list[Example]]:
     """The lines of parallel texts, translated in each direction, by the name of the text."""
-    from model.scores import sentence_chrf
+    from model.training.adequacy import probabilities_right
     from model.training.corpus import read_parallel, spread
 
     examples: dict[str, list[Example]] = {}
@@ -133,10 +178,10 @@ def _translated(
             lines = lines if limit is None else spread(lines, limit)
             plans = [translator.pipeline.prepare(source, *pair, options) for source, _ in lines]
             translator.decode(plans, _progress(f"{base.name} {'-'.join(pair)}"))
-            chrf = sentence_chrf([plan.complete().text for plan in plans], [target for _, target in lines])
+            right = probabilities_right([plan.complete().text for plan in plans], [target for _, target in lines])
             examples.setdefault(base.name, []).extend(
-                Example(plan, translator.confidence(plan), score >= ADEQUATE_CHRF)
-                for plan, score in zip(plans, chrf, strict=True)
+                Example(plan, translator.confidence(plan), probability)
+                for plan, probability in zip(plans, right, strict=True)
             )
     return examples
 
@@ -145,44 +190,71 @@ def _progress(label: str) -> Progress:
     return lambda finished, _, total: with_progress(finished, label, total)
 
 
-def _calibrated(examples: Sequence[Example]) -> Calibration:
-    """A calibration fitted to translations. Lines of several sentences are left out: their references are not split."""
+def _fitted(examples: Sequence[Example]) -> Calibration:
+    """A calibration fitted to references. Lines of several sentences are left out: their references are not split."""
     single = [example for example in examples if len(example.evidence) == 1]
     features = [example.evidence[0].features() for example in single]
-    intercept, weights = fit([list(row.values()) for row in features], [example.adequate for example in single])
-    gains = [gain for example in single if example.adequate for _, gain in example.plan.source_gains(example.evidence)]
+    names = [name for name in FITTED if name in features[0]]
+    right = [example.right for example in single]
+    intercept, weights = fit([[row[name] for name in names] for row in features], right)
+    gains = [gain for example in single if example.is_right for _, gain in example.plan.source_gains(example.evidence)]
     bound = coverage_bound(gains) if gains else 0.0
-    return Calibration(intercept, dict(zip(features[0], weights, strict=True)), bound)
+    return Calibration(intercept, dict(zip(names, weights, strict=True)), bound)
 
 
-def _measured(calibration: Calibration, examples: Sequence[Example]) -> Quality:
+def _rescaled(calibration: Calibration, graded: Sequence[Example]) -> tuple[tuple[float, float], Calibration]:
+    """The scale of grades, and the calibration on it."""
+    scale = UNGRADED_SCALE
+    if graded:
+        logits = [[calibration.logit(example.evidence[0])] for example in graded]
+        intercept, (slope,) = fit(logits, [example.right for example in graded])
+        scale = intercept, slope
+    return scale, calibration.rescaled(*scale)
+
+
+def measured_quality(calibration: Calibration, examples: Sequence[Example]) -> Quality:
+    """How good the scores of translations are.
+
+    Args:
+        calibration: Computes the scores.
+        examples: The translations.
+    """
     scores = [calibration.text_score(example.evidence) for example in examples]
-    return measure(scores, [example.adequate for example in examples])
+    return measure(scores, [example.is_right for example in examples])
 
 
-def _print_quality(measured: Mapping[str, Quality], bins: Sequence[Bin]) -> None:
+def print_quality(measured: Mapping[str, Quality], bins: Sequence[Bin]) -> None:
+    """Print how good scores are, as tables.
+
+    Args:
+        measured: The measures, by the name of the text.
+        bins: The bins of all texts together.
+    """
     from tabulate import tabulate
 
     rows = [
         [
             name,
             quality.num_sentences,
-            f"{quality.adequate:.3f}",
+            f"{quality.right:.3f}",
             f"{quality.auc:.3f}",
             f"{quality.calibration_error:.3f}",
+            quality.num_sure,
+            f"{quality.sure_right:.3f}",
         ]
         for name, quality in measured.items()
     ]
-    header = ["text", "translations", "adequate", "area under ROC", "calibration error"]
+    sure = f"score {SURE} or more"
+    header = ["text", "translations", "right", "area under ROC", "calibration error", sure, "right of these"]
     print(tabulate(rows, header, tablefmt="pipe", disable_numparse=True), end="\n\n")
-    rows = [[f"{bin.mean_score:.2f}", f"{bin.adequate:.2f}", bin.num_sentences] for bin in bins]
-    print(tabulate(rows, ["mean score", "adequate", "translations"], tablefmt="pipe", disable_numparse=True))
+    rows = [[f"{bin.mean_score:.2f}", f"{bin.right:.2f}", bin.num_sentences] for bin in bins]
+    print(tabulate(rows, ["mean score", "right", "translations"], tablefmt="pipe", disable_numparse=True))
 
 
 def _print_coverage(translator: Translator, calibration: Calibration, examples: Sequence[Example]) -> None:
     """Join pairs of sentences, as if the translation of one had been left out, and count the uncovered words."""
     tallies = {True: [0, 0], False: [0, 0]}  # by whether a word's translation was left out: uncovered words, all words
-    single = [example for example in examples if example.adequate and len(example.evidence) == 1]
+    single = [example for example in examples if example.is_right and len(example.evidence) == 1]
     for number, (first, second) in enumerate(islice(pairwise(single), 0, 2 * _NUM_JOINED, 2)):
         if (first.plan.source, first.plan.target) != (second.plan.source, second.plan.target):
             continue
@@ -210,6 +282,7 @@ def _join(translator: Translator, first: Plan, second: Plan, translated: int) ->
     except SourceTooLong:
         return None
     plan.settle([(first, second)[translated].hypotheses[0]])
+    plan.drop_retries()  # an incomplete translation may lack a number; it is read all the same
     return plan
 
 

@@ -163,7 +163,7 @@ COMMANDS = (
         "calibrate",
         "model.commands.calibrate",
         BUNDLES,
-        "make confidences true shares of adequate translations, measured on development text",
+        "make confidences true shares of right translations, by development text and grades of a reader",
         "verso calibrate --model mine.pt --dev DATA/eval/dev --test DATA/eval/test --out mine-calibrated.pt",
     ),
 )

@@ -1,7 +1,9 @@
-"""Calibration of confidences: which share of translations is adequate, given what the model says about them.
+"""Calibration of confidences: which share of translations is right, given what the model says about them.
 
-Coefficients are fitted to translations of development text, whose references say which are adequate. The measures of
-a calibrated score are here, too: how well it finds bad translations, and whether its numbers are true shares.
+Coefficients are fitted in two steps. Translations of development text, whose references say how probably they are right
+(:mod:`model.training.adequacy`), show how much each feature tells. Grades of a reader, of which a few hundred are
+enough, set the scale. The measures of a calibrated score are here, too: how well it finds bad translations, and whether
+its numbers are true shares.
 """
 
 from __future__ import annotations
@@ -14,8 +16,13 @@ import numpy as np
 
 from model.errors import DataError
 
-ADEQUATE_CHRF = 30.0
-"""A translation is adequate if its sentence chrF2 against the reference is at least this."""
+SURE = 0.9
+"""A score from which on a reader relies on the translation."""
+
+UNGRADED_SCALE = (0.7, 2.3)
+"""Intercept and slope that turn logits fitted to references into those of a reader's grades, if there are no grades: of
+the shipped translator (decision 0058). References predict grades imperfectly, so scores fitted to them are too close
+to the mean."""
 
 _RIDGE = 1.0
 """Penalty on squared coefficients of standardised features; it is small beside hundreds of sentences."""
@@ -23,7 +30,7 @@ _RIDGE = 1.0
 _NUM_BINS = 10
 
 _UNCOVERED_SHARE = 0.03
-"""Share of the source words of adequate translations that count as uncovered, most of them rightly."""
+"""Share of the source words of right translations that count as uncovered."""
 
 
 class Bin(NamedTuple):
@@ -31,12 +38,12 @@ class Bin(NamedTuple):
 
     Args:
         mean_score: Mean of their scores.
-        adequate: Share of them that is adequate.
+        right: Share of them that is right.
         num_sentences: Number of translations.
     """
 
     mean_score: float
-    adequate: float
+    right: float
     num_sentences: int
 
 
@@ -46,43 +53,48 @@ class Quality:
 
     Args:
         num_sentences: Number of translations.
-        adequate: Share of them that is adequate.
-        auc: Area under the ROC curve of the score as a detector of inadequate translations (:func:`roc_auc`).
+        right: Share of them that is right.
+        auc: Area under the ROC curve of the score as a detector of wrong translations (:func:`roc_auc`).
         calibration_error: The expected calibration error (Guo et al. 2017, arXiv:1706.04599): the mean distance of
             score and share of the bins, weighted by their translations.
         bins: Ten bins of equal width, without empty ones.
+        num_sure: Number of translations with a score of at least :data:`SURE`.
+        sure_right: Share of those that is right; NaN without any.
     """
 
     num_sentences: int
-    adequate: float
+    right: float
     auc: float
     calibration_error: float
     bins: list[Bin]
+    num_sure: int
+    sure_right: float
 
 
-def fit(features: Sequence[Sequence[float]], adequate: Sequence[bool]) -> tuple[float, list[float]]:
+def fit(features: Sequence[Sequence[float]], right: Sequence[float]) -> tuple[float, list[float]]:
     """Logistic regression with a slight ridge penalty, by L-BFGS.
 
     Args:
         features: A row for each translation.
-        adequate: Whether each translation is adequate.
+        right: The probability that each translation is right, 0 to 1.
 
     Returns:
         The intercept and the coefficient of each feature.
 
     Raises:
-        DataError: All translations are adequate, or none is.
+        DataError: All translations are right, or none is.
     """
-    if len(set(adequate)) < 2:
+    num_right = sum(probability >= 0.5 for probability in right)
+    if num_right in (0, len(right)):
         raise DataError(
-            f"{sum(adequate)} of {len(adequate)} translations of the development text are adequate. A calibration "
-            "needs adequate and inadequate ones: take more text, or another kind."
+            f"{num_right} of {len(right)} translations are right. A calibration needs right and wrong ones: take more "
+            "text, or another kind."
         )
     # Imported here: the help of the command needs only the constants.
     import torch
 
     x = torch.tensor(features, dtype=torch.float64)
-    y = torch.tensor(adequate, dtype=torch.float64)
+    y = torch.tensor(right, dtype=torch.float64)
     mean, scale = x.mean(dim=0), x.std(dim=0)
     scale[scale == 0] = 1.0
     standard = (x - mean) / scale
@@ -104,10 +116,10 @@ def fit(features: Sequence[Sequence[float]], adequate: Sequence[bool]) -> tuple[
 
 
 def coverage_bound(gains: Sequence[float]) -> float:
-    """The bound under which a source word counts as uncovered: 3 % of the words of adequate translations do.
+    """The bound under which a source word counts as uncovered: 3 % of the words of right translations do.
 
     Args:
-        gains: Of the source words of adequate translations (:func:`model.translation.confidence.word_gains`).
+        gains: Of the source words of right translations (:func:`model.translation.confidence.word_gains`).
     """
     return float(np.quantile(np.asarray(gains), _UNCOVERED_SHARE))
 
@@ -117,8 +129,8 @@ def roc_auc(scores: Sequence[float], positive: Sequence[bool]) -> float:
 
     Args:
         scores: A score for each example; equal ones count one half.
-        positive: Which examples are positive: the adequate translations. The area is the same with the inadequate ones
-            as positive examples and the scores negated.
+        positive: Which examples are positive: the right translations. The area is the same with the wrong ones as
+            positive examples and the scores negated.
 
     Returns:
         The area, 0 to 1; NaN if all examples are positive or none is.
@@ -133,19 +145,21 @@ def roc_auc(scores: Sequence[float], positive: Sequence[bool]) -> float:
     return float((ranks[is_positive].sum() - num_positive * (num_positive + 1) / 2) / num_pairs)
 
 
-def measure(scores: Sequence[float], adequate: Sequence[bool]) -> Quality:
+def measure(scores: Sequence[float], right: Sequence[bool]) -> Quality:
     """Compare the scores of translations with what they estimate.
 
     Args:
         scores: The score of each translation, 0 to 1.
-        adequate: Whether it is adequate.
+        right: Whether it is right.
     """
-    values, labels = np.asarray(scores, dtype=float), np.asarray(adequate, dtype=float)
+    values, labels = np.asarray(scores, dtype=float), np.asarray(right, dtype=float)
     index = np.minimum((values * _NUM_BINS).astype(int), _NUM_BINS - 1)
     bins = [
         Bin(float(values[chosen].mean()), float(labels[chosen].mean()), int(chosen.sum()))
         for chosen in (index == number for number in range(_NUM_BINS))
         if chosen.any()
     ]
-    error = sum(bin.num_sentences * abs(bin.mean_score - bin.adequate) for bin in bins) / max(1, len(values))
-    return Quality(len(values), float(labels.mean()), roc_auc(scores, adequate), error, bins)
+    error = sum(bin.num_sentences * abs(bin.mean_score - bin.right) for bin in bins) / max(1, len(values))
+    sure = labels[values >= SURE]
+    sure_right = float(sure.mean()) if len(sure) else float("nan")
+    return Quality(len(values), float(labels.mean()), roc_auc(scores, right), error, bins, len(sure), sure_right)

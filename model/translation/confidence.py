@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from model.text.symbols import Span
@@ -23,9 +23,26 @@ _WORD = re.compile(r"\S+")
 _DECIMALS = 4
 
 Feature = Literal[
-    "mean_probability", "log_prob_per_character", "log_source_characters", "log_length_ratio", "mean_gain"
+    "weakest_words",
+    "weakest_word_probability",
+    "weakest_gain",
+    "mean_probability",
+    "log_prob_per_character",
+    "log_source_characters",
+    "log_length_ratio",
+    "mean_gain",
 ]
-"""What a calibrated score is computed from."""
+"""What a calibrated score is computed from; ``verso calibrate`` fits those of :data:`FITTED`."""
+
+FITTED: tuple[Feature, ...] = ("weakest_words", "weakest_word_probability", "weakest_gain")
+"""The features of new calibrations: one wrong word makes a translation wrong. Models that were calibrated by earlier
+releases have the others."""
+
+_NUM_WEAKEST = 3
+
+_MIN_LOG_PROB = math.log(1e-4)
+_MIN_GAIN = -10.0
+"""Bounds, in nats: beyond them a word is as good as excluded, and a single value must not outweigh all others."""
 
 
 @dataclass(frozen=True)
@@ -71,18 +88,23 @@ class Evidence:
             (S,); infinity for markers. None if the model does not translate back.
         num_source_characters: Length of the sentence.
         num_target_characters: Length of its translation.
+        word_log_probs: Log-probability of each word of the translation, as the model wrote it.
     """
 
     log_probs: Tensor
     gains: Tensor | None
     num_source_characters: int
     num_target_characters: int
+    word_log_probs: tuple[float, ...]
 
     def features(self) -> dict[Feature, float]:
         """The features by name."""
         # Lengths are counted from 1, as an empty translation has its end token.
         source, target = self.num_source_characters + 1, self.num_target_characters + 1
+        weakest = sorted(max(log_prob, _MIN_LOG_PROB) for log_prob in self.word_log_probs or (0.0,))[:_NUM_WEAKEST]
         features: dict[Feature, float] = {
+            "weakest_words": sum(weakest) / len(weakest),
+            "weakest_word_probability": math.exp(weakest[0]),
             "mean_probability": float(self.log_probs.exp().mean()) if len(self.log_probs) else 0.0,
             "log_prob_per_character": float(self.log_probs.sum()) / target,
             "log_source_characters": math.log(source),
@@ -91,6 +113,7 @@ class Evidence:
         if self.gains is not None:
             gains = self.gains[self.gains.isfinite()]
             features["mean_gain"] = float(gains.mean()) if len(gains) else 0.0
+            features["weakest_gain"] = max(float(gains.min()), _MIN_GAIN) if len(gains) else 0.0
         return features
 
 
@@ -109,21 +132,32 @@ class Calibration:
     coverage_bound: float = 0.0
 
     def sentence_score(self, evidence: Evidence) -> float:
-        """The estimated probability that a translation is adequate; 0 for one that was cut before its first token.
+        """The probability that a careful reader calls the translation right in meaning; 0 if it has no token at all.
 
         Without calibration it is the geometric mean of the probabilities of its tokens, which ranks translations but
-        is not a probability of being adequate.
+        is not a probability of being right.
         """
         if not len(evidence.log_probs):
             return 0.0
         if not self.weights:
             return math.exp(float(evidence.log_probs.mean()))
+        return 0.5 + 0.5 * math.tanh(0.5 * self.logit(evidence))  # the logistic function, without overflow
+
+    def logit(self, evidence: Evidence) -> float:
+        """The logit of a calibrated score."""
         features = evidence.features()
-        logit = self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
-        return 0.5 + 0.5 * math.tanh(0.5 * logit)  # the logistic function, without overflow
+        return self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
+
+    def rescaled(self, intercept: float, slope: float) -> Calibration:
+        """The same ranking on another scale (Platt 1999): each logit is multiplied by ``slope``, then added to."""
+        weights = {name: slope * weight for name, weight in self.weights.items()}
+        return replace(self, intercept=intercept + slope * self.intercept, weights=weights)
 
     def text_score(self, evidence: Sequence[Evidence]) -> float:
-        """The mean score of a text's sentences, weighted by their tokens (at least 1 each); 1 without sentences."""
+        """The share of a text that is probably right: the mean score of its sentences, weighted by their tokens.
+
+        A sentence counts as 1 token at least. The share of a text without sentences is 1.
+        """
         if not evidence:
             return NOTHING_TRANSLATED.score
         weights = [max(1, len(item.log_probs)) for item in evidence]
@@ -150,6 +184,17 @@ def word_confidences(
             continue
         log_prob = sum(float(evidence.log_probs[token]) for token in tokens)
         yield WordConfidence((target_start + start, target_start + end), round(math.exp(log_prob), _DECIMALS))
+
+
+def word_log_probs(log_probs: Sequence[float], target: str, target_spans: Sequence[Span]) -> tuple[float, ...]:
+    """The log-probability of each word of a translation: the sum of its tokens'.
+
+    Args:
+        log_probs: Log-probability of each token; those after the last span, such as the end token, are not read.
+        target: The translation.
+        target_spans: Characters that each token covers.
+    """
+    return tuple(sum(log_probs[token] for token in tokens) for _, tokens in _words(target, target_spans) if tokens)
 
 
 def word_gains(

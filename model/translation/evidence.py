@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from model.text.tokenizer import Tokenizer
-from model.translation.confidence import Evidence
+from model.translation.confidence import Evidence, word_log_probs
 from model.translation.plan import Plan
 
 Logits: TypeAlias = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Iterator[Tensor]]
@@ -43,12 +43,14 @@ def collect_evidence(
         max_tokens_back: Tokens of the longest source when translating back; None if the model does not translate back.
     """
     sentences = plan.sentences[begin:end]
-    sources, targets, answers = [], [], []
+    sources, targets, answers, spans = [], [], [], []
     for sentence, hypothesis in zip(sentences, plan.hypotheses[begin:end], strict=True):
         closing = [tokenizer.end_id] if hypothesis.finish_reason == "stop" else []
         sources.append(sentence.token_ids)
         targets.append([*hypothesis.token_ids, *closing])
-        answers.append(tokenizer.decode(hypothesis.token_ids))
+        answer, target_spans = tokenizer.decode_with_offsets(hypothesis.token_ids)
+        answers.append(answer)
+        spans.append(target_spans)
     log_probs = target_log_probs(logits, tokenizer.start_id, sources, targets, plan.forced_ids)
     gains = None
     if max_tokens_back is not None:
@@ -59,6 +61,7 @@ def collect_evidence(
             None if gains is None else gains[index],
             sentence.end - sentence.start,
             len(answers[index]),
+            word_log_probs(log_probs[index].tolist(), answers[index], spans[index]),
         )
         for index, sentence in enumerate(sentences)
     ]

@@ -140,7 +140,7 @@ class SecondLeg(Plan):
     ) -> Translation:
         """The translation of the text; see :meth:`model.translation.plan.Plan.complete`.
 
-        Its score is that of the second leg. Its confidence is the product of both, as it is adequate if both legs are.
+        Its score is that of the second leg. Its confidence is the product of both, as it is right if both legs are.
         """
         translation = super().complete(attention, evidence)
         first = self._first

@@ -6,6 +6,7 @@ sentence fail, and the output for a text with ``loop`` is a repetition loop unle
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -204,6 +205,7 @@ class FakeTranslator(Translator):
                 torch.tensor([-9.0 if token_id == ord("z") else 1.0 for token_id in sentence.token_ids]),
                 len(sentence.token_ids),
                 len(hypothesis.token_ids),
+                (math.log(0.5),),
             )
             for sentence, hypothesis in zip(plan.sentences[begin:end], plan.hypotheses[begin:end], strict=True)
         ]

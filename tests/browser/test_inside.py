@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible, in_each_scheme
@@ -204,7 +205,7 @@ def test_unsure_words_are_tinted_unlike_spelling_mistakes_and_say_how_sure_the_m
     expect(word(page, "derzeit")).to_be_focused()
     expect(word(page, "derzeit")).to_have_accessible_description(re.compile(f"^{share['derzeit']} sure"))
     confidence = percent(translation["confidence"]["score"])
-    expect(page.get_by_text(f"Confidence in the translation: {confidence}")).to_be_visible()
+    expect(page.locator(".linked-details .confidence")).to_contain_text(f": {confidence}")
     expect(page.get_by_role("list", name="Legend")).to_contain_text("unsure under 50 %")
 
 
@@ -340,7 +341,7 @@ def test_of_several_sentences_only_the_one_of_the_word_is_translated_again(page:
     page.keyboard.press("Escape")
     word(page, "ein").click()
     choices(page).nth(1).click()
-    expect(page.get_by_text("Confidence in the changed sentence")).to_be_visible()
+    expect(page.locator(".linked-details .confidence")).to_contain_text("changed sentence")
     assert (bodies[-1]["text"], bodies[-1]["target_prefix"]) == (BOOK, "Ich habe mir")
     assert output(page).inner_text() == before.replace(BUCH, BUECHER)
     # Words behind the sentence have kept their counterparts.
@@ -460,3 +461,26 @@ def test_words_are_found_without_their_punctuation_and_in_scripts_without_spaces
     }"""
     assert page.evaluate(words, ["“Don’t” call (555-0199) – 😀!", "en"]) == ["Don’t", "call", "555-0199", "😀"]
     assert page.evaluate(words, ["我喜欢看书。", "zh"]) == ["我", "喜欢", "看书"]
+
+
+@pytest.mark.parametrize(
+    ("estimates", "text", "name"),
+    [
+        ("right", BOOK, "Probability that the meaning is right: "),
+        ("right", f"{BOOK} {CAMERA}", "Share of the text that is probably right in meaning: "),
+        (None, BOOK, "Confidence in the translation: "),
+    ],
+)
+def test_a_score_is_called_a_probability_only_if_it_is_one(
+    estimates: str | None, text: str, name: str, page: Page
+) -> None:
+    def with_estimate(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for model in body["models"]:
+            model["card"]["confidence"]["estimates"] = estimates
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/models", with_estimate)
+    look_into(page, text)
+    expect(page.locator(".linked-details .confidence")).to_contain_text(name)

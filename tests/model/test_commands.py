@@ -19,7 +19,10 @@ from model.artifacts.bundle import load_bundle
 from model.artifacts.checkpoint import load_checkpoint, save_checkpoint
 from model.network.quantised import int8_is_supported
 from model.text.tokenizer_training import learn_tokenizer
+from model.training.calibration import UNGRADED_SCALE
 from model.training.corpus import read_lines
+from model.training.graded import GradedTranslation, write_graded
+from model.translation.confidence import FITTED
 from tests.toy import write_corpus, write_toy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -543,7 +546,8 @@ def test_a_calibration_is_stored_in_a_bundle_and_in_the_bundles_of_a_checkpoint(
     assert replace(manifest, confidence={}) == load_bundle(toy_bundle).manifest
     assert manifest.confidence["dev"] == {"half": 40}
     assert manifest.confidence["test"]["half"].keys() == {"sentences", "auc", "calibration_error"}
-    assert len(manifest.calibration.weights) == 5
+    assert manifest.calibration.weights.keys() == set(FITTED)
+    assert (manifest.confidence["estimates"], manifest.confidence["graded"]) == ("right", 0)
     capsys.readouterr()
     assert main(["inspect", str(bundle)]) == 0
     assert "confidence   calibrated on half" in capsys.readouterr().out
@@ -560,13 +564,31 @@ def test_a_calibration_is_stored_in_a_bundle_and_in_the_bundles_of_a_checkpoint(
     assert "confidence" not in load_checkpoint(exported).facts
 
 
-def test_a_calibration_needs_inadequate_translations(
+def test_grades_of_a_reader_set_the_scale_of_a_calibration(
+    toy_bundle: Path, half_wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = GradedTranslation("fit", "toy", "en", "de", "red cat.", "rot Katze.", "rot Katze.", "yes")
+    wrong = replace(right, translation="alt Hund.", right="no")
+    fitted = [right, wrong, replace(right, translation="Haus.", right="")]
+    rows = [*fitted, *(replace(row, use="test") for row in fitted)]
+    graded, out = tmp_path / "graded.tsv", tmp_path / "out.pt"
+    write_graded(rows, graded)
+    command = ["calibrate", "--model", str(toy_bundle), "--dev", str(half_wrong), "--pair", "en-de", "--device", "cpu"]
+    assert main([*command, "--graded", str(graded), "--out", str(out)]) == 0
+    assert "| graded, en-de | 2 " in capsys.readouterr().out
+    confidence = load_bundle(out).manifest.confidence
+    assert confidence["graded"] == 2
+    assert confidence["test"]["graded, en-de"]["auc"] == 1.0
+    assert tuple(confidence["scale"]) != UNGRADED_SCALE
+
+
+def test_a_calibration_needs_wrong_translations(
     toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dev, out = str(toy_checkpoint.parents[1] / "dev"), str(tmp_path / "out.pt")
     command = ["calibrate", "--model", str(toy_bundle), "--dev", dev, "--limit", "5", "--device", "cpu", "--out", out]
     assert main(command) == 1
-    assert "10 of 10 translations of the development text are adequate" in capsys.readouterr().err
+    assert "10 of 10 translations are right" in capsys.readouterr().err
     assert main([*command, "--plot", str(tmp_path / "r.gif")]) == 1
     assert "must end in .png" in capsys.readouterr().err
     assert not Path(out).exists()

@@ -239,6 +239,7 @@ def test_uncovered_words_are_those_of_the_document() -> None:
             torch.tensor([math.inf, *(-9.0 if character in "wu" else 1.0 for character in text), math.inf]),
             len(text),
             3,
+            (-1.5,),
         )
         for text in (document_text.text for document_text in MarkedUp(document, "html").texts)
     ]

@@ -43,6 +43,7 @@ export interface Model {
   capabilities: { placeholders: number; formality: string[]; glossary: boolean };
   licence: string | null;
   attribution: string[];
+  card?: { confidence?: { calibrated: boolean; estimates?: string } };
 }
 
 /** The pairs that two models translate one after the other, and others of the same languages. */

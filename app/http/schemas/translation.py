@@ -105,9 +105,10 @@ class ConfidenceBody(AnswerBody):
     """The model's confidence in a translation."""
 
     score: float
-    """0 to 1. For a calibrated model (`card.confidence.calibrated` in `/models`): the share of translations with this
-    score that are adequate. Otherwise the geometric mean of the tokens' probabilities. For several sentences the mean,
-    weighted by their tokens; 1 if nothing was translated."""
+    """0 to 1. If `card.confidence.estimates` in `/models` is `right`: the probability that a careful reader calls the
+    translation right in meaning, and for several sentences the share of the text that probably is (the mean, weighted
+    by their tokens). For a model without calibration the geometric mean of the tokens' probabilities. 1 if nothing was
+    translated."""
 
     words: list[WordConfidenceBody]
     """The words of the translation, in order; words are separated by whitespace."""

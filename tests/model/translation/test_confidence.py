@@ -60,7 +60,8 @@ def log_softmax_of(bundle: Bundle, source: list[int], target: list[int]) -> Tens
 
 
 def made_of(log_probs: list[float], gains: list[float] | None = None) -> Evidence:
-    return Evidence(torch.tensor(log_probs), None if gains is None else torch.tensor(gains), 10, 12)
+    """The evidence of a translation of 12 characters; each token is a word."""
+    return Evidence(torch.tensor(log_probs), None if gains is None else torch.tensor(gains), 10, 12, tuple(log_probs))
 
 
 def test_a_word_has_the_product_of_the_probabilities_of_its_tokens(bundle: Bundle, translator: Translator) -> None:
@@ -140,7 +141,7 @@ def test_an_answer_that_is_cut_before_its_first_token_has_the_confidence_zero(bu
 
 @pytest.mark.parametrize("calibration", [Calibration(), Calibration(0.5, {"mean_probability": 1.0})])
 def test_an_empty_answer_counts_as_one_token_in_the_score_of_a_text(calibration: Calibration) -> None:
-    full, empty = made_of([-0.1, -0.2, -0.3]), Evidence(torch.empty(0), None, 10, 0)
+    full, empty = made_of([-0.1, -0.2, -0.3]), Evidence(torch.empty(0), None, 10, 0, ())
     assert calibration.sentence_score(empty) == 0.0
     expected = calibration.sentence_score(full) * 3 / 4
     assert calibration.text_score([full, empty]) == pytest.approx(expected, abs=1e-4)
@@ -242,6 +243,9 @@ def test_punctuation_alone_is_never_uncovered() -> None:
 def test_a_calibrated_score_is_the_logistic_function_of_the_features() -> None:
     evidence = made_of([math.log(0.5), math.log(0.25)], [math.inf, 2.0, 4.0, math.inf])
     features: dict[Feature, float] = {
+        "weakest_words": math.log(0.125) / 2,
+        "weakest_word_probability": 0.25,
+        "weakest_gain": 2.0,
         "mean_probability": 0.375,
         "log_prob_per_character": math.log(0.125) / 13,
         "log_source_characters": math.log(11),
@@ -249,12 +253,68 @@ def test_a_calibrated_score_is_the_logistic_function_of_the_features() -> None:
         "mean_gain": 3.0,
     }
     assert evidence.features() == pytest.approx(features, abs=1e-6)
-    weights = dict(zip(features, (2.0, 3.0, -0.5, 0.7, 0.1), strict=True))
+    weights = dict(zip(features, (0.9, 4.0, 0.2, 2.0, 3.0, -0.5, 0.7, 0.1), strict=True))
     logit = -1.0 + sum(weights[name] * value for name, value in features.items())
     assert Calibration(-1.0, weights).sentence_score(evidence) == pytest.approx(1 / (1 + math.exp(-logit)))
     assert UNCALIBRATED.sentence_score(evidence) == pytest.approx(math.sqrt(0.125))
     for extreme in (-1e6, 1e6):
         assert Calibration(extreme, weights).sentence_score(evidence) in (0.0, 1.0)
+
+
+def test_calibrations_of_earlier_releases_keep_their_scores(bundle: Bundle) -> None:
+    weights = {
+        "mean_probability": 6.0,
+        "log_prob_per_character": 2.5,
+        "log_source_characters": 1.7,
+        "log_length_ratio": 1.4,
+        "mean_gain": 0.3,
+    }
+    earlier = with_manifest(bundle, confidence={"intercept": -9.0, "weights": weights, "adequate_chrf": 30.0})
+    plan = earlier.prepare(TEXT, "en", "de")
+    earlier.decode([plan])
+    (evidence,) = earlier.confidence(plan)
+    assert evidence.gains is not None
+    source, target = len(TEXT) + 1, len(plan.complete().text) + 1
+    logit = (
+        -9.0
+        + 6.0 * float(evidence.log_probs.exp().mean())
+        + 2.5 * float(evidence.log_probs.sum()) / target
+        + 1.7 * math.log(source)
+        + 1.4 * math.log(target / source)
+        + 0.3 * float(evidence.gains[1:-1].mean())
+    )
+    assert plan.score_of([evidence]) == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-4)
+
+
+def test_a_translation_is_as_weak_as_its_three_weakest_words() -> None:
+    strong = [-0.1] * 5
+    (one,), (two,) = (
+        [made_of(log_probs).features()] for log_probs in ([*strong, -2.0], [*strong, *strong, -0.1, -2.0])
+    )
+    assert one["weakest_words"] == pytest.approx((-2.0 - 0.1 - 0.1) / 3) == two["weakest_words"]
+    assert made_of([-1.0]).features()["weakest_words"] == pytest.approx(-1.0), "fewer than three words"
+    excluded = made_of([-1e9], [math.inf, -1e9, 0.5, math.inf]).features()
+    assert [excluded["weakest_words"], excluded["weakest_gain"]] == pytest.approx([math.log(1e-4), -10.0])
+
+
+def test_the_words_of_the_evidence_are_those_of_the_answer(translator: Translator) -> None:
+    plan = translator.prepare(TEXT, "en", "de")
+    translator.decode([plan])
+    (evidence,) = translator.confidence(plan)
+    _, confidence = translate(translator, TEXT)
+    assert [math.exp(log_prob) for log_prob in evidence.word_log_probs] == pytest.approx(
+        [word.probability for word in confidence.words], abs=1e-4
+    )
+
+
+def test_a_rescaled_calibration_ranks_alike() -> None:
+    evidence = [made_of([-0.1 * number], [1.0 + number]) for number in range(1, 5)]
+    calibration = Calibration(1.0, {"weakest_words": 2.0, "weakest_gain": 0.5}, coverage_bound=0.7)
+    rescaled = calibration.rescaled(0.3, 2.0)
+    assert [rescaled.logit(item) for item in evidence] == pytest.approx(
+        [0.3 + 2.0 * calibration.logit(item) for item in evidence]
+    )
+    assert rescaled.coverage_bound == 0.7
 
 
 def test_a_calibration_in_the_manifest_is_used(bundle: Bundle) -> None:

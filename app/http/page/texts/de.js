@@ -275,7 +275,12 @@ export default {
   "translation-facts.restored":
     " unverändert; was das Modell verloren hatte, wurde anhand der Wortzuordnung wiederhergestellt.",
   "translation-facts.protected": "Geschützt:",
-  "translation-facts.estimate": "Geschätzte Wahrscheinlichkeit, dass die Übersetzung brauchbar ist",
+  "translation-facts.estimate": "Wie sicher sich das Modell ist; keine Wahrscheinlichkeit, dass die Übersetzung stimmt",
+  "translation-facts.estimateRight":
+    "So viele von 100 Übersetzungen mit diesem Wert geben nach dem Urteil eines sorgfältigen Lesers den Sinn richtig wieder",
+  "translation-facts.right": "Wahrscheinlichkeit, dass der Sinn stimmt: ",
+  "translation-facts.rightOfSentence": "Wahrscheinlichkeit, dass der Sinn des geänderten Satzes stimmt: ",
+  "translation-facts.rightOfText": "Anteil des Textes, dessen Sinn wahrscheinlich stimmt: ",
   "translation-facts.confidenceOfSentence": "Konfidenz des geänderten Satzes: ",
   "translation-facts.confidence": "Konfidenz der Übersetzung: ",
   "translation-facts.legend": "Legende",

@@ -33,6 +33,7 @@ export class LinkedTexts {
   #steering;
   #onSteered;
   #announce;
+  #estimatesRight;
   #mirror;
   #tip = h("div", { class: "word-tip", id: TIP, lang: language, dir: "ltr", role: "tooltip", hidden: true });
   #words = new TargetWords({
@@ -80,9 +81,11 @@ export class LinkedTexts {
    * @param {(shown: LinkedTranslation) => void} options.onSteered Called when another translation was chosen and is shown.
    * @param {(message: string) => void} options.announce
    * @param {() => Limits | undefined} options.limits Those of the model that translates.
+   * @param {() => boolean} [options.estimatesRight] Whether its confidence is the probability that the meaning is right.
    */
-  constructor({ source, request, onSteered, announce, limits }) {
+  constructor({ source, request, onSteered, announce, limits, estimatesRight = () => false }) {
     this.#source = source;
+    this.#estimatesRight = estimatesRight;
     this.#steering = new Steering(request, limits);
     this.#onSteered = onSteered;
     this.#announce = announce;
@@ -153,7 +156,11 @@ export class LinkedTexts {
     this.#undo.hidden = !isSteered;
     fill(
       this.#facts,
-      ...factsOf(translation, source.text, { isPart: isSteered && pairs.length > 1, numSentences: pairs.length }),
+      ...factsOf(translation, source.text, {
+        isPart: isSteered && pairs.length > 1,
+        numSentences: pairs.length,
+        estimatesRight: this.#estimatesRight(),
+      }),
     );
     this.#alternatives.show(hypotheses, translation.text);
     this.details.hidden = false;

@@ -91,6 +91,7 @@ class TranslateView {
       },
       announce,
       limits: () => this.#model?.limits,
+      estimatesRight: () => this.#model?.card?.confidence?.estimates === "right",
     });
     this.#outputPane = new OutputPane(this.#linkedTexts.element, {
       text: () => this.#shownText,

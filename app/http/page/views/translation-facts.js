@@ -18,10 +18,11 @@ const MAX_NAMED = 12;
  *
  * @param {Translation} translation
  * @param {string} sourceText
- * @param {{ isPart: boolean, numSentences: number }} shown `isPart`: whether the score belongs to the sentence that was changed last.
+ * @param {{ isPart: boolean, numSentences: number, estimatesRight: boolean }} shown `isPart`: whether the score belongs to the
+ *   sentence that was changed last; `estimatesRight`: whether it is the probability that the meaning is right.
  * @returns {HTMLElement[]}
  */
-export function factsOf({ confidence, integrity, via, model }, sourceText, { isPart, numSentences }) {
+export function factsOf({ confidence, integrity, via, model }, sourceText, { isPart, numSentences, estimatesRight }) {
   const source = new Characters(sourceText);
   const quote = (/** @type {Span} */ span) => t("shared.quote", { text: source.slice(...span) });
   /** @type {HTMLElement[]} */
@@ -34,7 +35,9 @@ export function factsOf({ confidence, integrity, via, model }, sourceText, { isP
       ),
     );
   if (confidence) {
-    facts.push(score(confidence.score, isPart), legend(confidence.uncovered !== null, numSentences > 1));
+    // The product of two models' scores is not measured.
+    const label = scoreLabel(isPart, numSentences > 1, estimatesRight && !via);
+    facts.push(score(confidence.score, label), legend(confidence.uncovered !== null, numSentences > 1));
     if (confidence.uncovered?.length) {
       facts.push(
         fact(
@@ -59,16 +62,34 @@ export function factsOf({ confidence, integrity, via, model }, sourceText, { isP
 }
 
 /**
- * @param {number} share
+ * What a score is called, and what it means.
+ *
  * @param {boolean} isPart
+ * @param {boolean} hasSentences
+ * @param {boolean} estimatesRight
+ * @returns {{ name: string, meaning: string }}
  */
-function score(share, isPart) {
+function scoreLabel(isPart, hasSentences, estimatesRight) {
+  if (!estimatesRight) {
+    const name = isPart ? t("translation-facts.confidenceOfSentence") : t("translation-facts.confidence");
+    return { name, meaning: t("translation-facts.estimate") };
+  }
+  const meaning = t("translation-facts.estimateRight");
+  if (isPart) return { name: t("translation-facts.rightOfSentence"), meaning };
+  return { name: hasSentences ? t("translation-facts.rightOfText") : t("translation-facts.right"), meaning };
+}
+
+/**
+ * @param {number} share
+ * @param {{ name: string, meaning: string }} label
+ */
+function score(share, { name, meaning }) {
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("--share", String(share));
   return h(
     "p",
-    { class: "confidence", title: t("translation-facts.estimate") },
-    isPart ? t("translation-facts.confidenceOfSentence") : t("translation-facts.confidence"),
+    { class: "confidence", title: meaning },
+    name,
     h("strong", {}, percent(share)),
     bar,
     h("span", { class: "muted" }, t("translation-facts.ownEstimate")),
