@@ -53,7 +53,9 @@ class Translator(TokenTranslator):
         super().__init__(bundle, native=native, slots=slots, shortlist=shortlist, isa=isa, graphs=graphs)
         manifest = bundle.manifest
         self.pipeline = TextPipeline(
-            SentenceReader(bundle.tokenizer, manifest.capabilities, fold_capitals=manifest.fold_capitals),
+            SentenceReader(
+                bundle.tokenizer, manifest.capabilities, fold_capitals=manifest.fold_capitals, lexicon=bundle.lexicon
+            ),
             manifest.max_source_tokens,
             manifest.max_target_tokens,
             retry_loops=manifest.retry_loops,

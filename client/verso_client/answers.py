@@ -168,7 +168,7 @@ class Integrity:
 
 @dataclass(frozen=True, slots=True)
 class TermUse:
-    """A glossary term in a text.
+    """A glossary term or word of the lexicon in a text.
 
     Args:
         source: In the source text.
@@ -248,6 +248,7 @@ class Translation:
         confidence: None unless ``return_confidence``.
         integrity: None if the text has no protected spans.
         glossary: None without ``glossary``.
+        lexicon: Rare words whose translations the model took from its lexicon.
         search: The steps of the search; None unless ``return_search``.
         untranslated: Sentences that stay in the source language, as no translation of them was sound.
         via: The first of two legs, if no model has the pair.
@@ -270,6 +271,7 @@ class Translation:
     untranslated: int = 0
     via: Via | None = None
     memory: tuple[MemoryUse, ...] | None = None
+    lexicon: tuple[TermUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

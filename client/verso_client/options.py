@@ -45,6 +45,8 @@ class DecodingOptions(TypedDict, total=False):
     formality: Literal["formal", "informal"] | None
     glossary: Sequence[GlossaryTerm] | None
     """Terms and how to translate them."""
+    lexicon: bool | None
+    """Whether the model reads translations of rare words from its lexicon."""
     protect: Literal["auto", "none"] | Sequence[str] | None
     """Spans that come back unchanged: a word, or patterns."""
 

@@ -45,6 +45,7 @@ from model.network.transformer import Transformer
 from model.process.devices import cuda_obstacle, gpu_obstacle, multiplies_bfloat16
 from model.process.files import file_digest
 from model.text.hf_tokenizers import restore_tokenizer
+from model.text.lexicon import LEXICON, Lexicon
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 
 
@@ -59,6 +60,7 @@ class Bundle:
         device: Where its weights are.
         sha256: Digest of the file.
         shortlist: Its vocabulary shortlist, where it has one.
+        lexicon: Its lexicon, where it has one.
         num_bytes: Memory that it takes, estimated from its file.
     """
 
@@ -69,6 +71,7 @@ class Bundle:
     sha256: str
     shortlist: Shortlist | None = None
     num_bytes: int = 0
+    lexicon: Lexicon | None = None
 
     @property
     def module(self) -> Transformer:
@@ -179,6 +182,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
     num_bytes = loaded_bytes(file_bytes, manifest, device)
     max_bytes = max(MIN_SHORTLIST_BYTES, file_bytes)
     shortlist = _read_shortlist(manifest, tokenizer, files.get(SHORTLIST), max_bytes)
+    lexicon = Lexicon.from_bytes(files[LEXICON]) if LEXICON in files else None
     try:
         if content is None:
             model = _load_scripted(path)
@@ -203,7 +207,7 @@ def load_bundle(path: Path, device: str = "cpu", sha256: str | None = None) -> B
             raise DeviceError(
                 f"{path} is an int8 bundle of an earlier release, for x86 processors only; export it again."
             )
-    return Bundle(LoadedNetwork(model), tokenizer, manifest, torch_device, digest, shortlist, num_bytes)
+    return Bundle(LoadedNetwork(model), tokenizer, manifest, torch_device, digest, shortlist, num_bytes, lexicon)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
@@ -311,7 +315,7 @@ def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def extra_files(path: Path) -> dict[str, bytes]:
-    """The vocabulary files of a bundle whose manifest could be read, and its shortlist.
+    """The vocabulary files of a bundle whose manifest could be read, its shortlist and its lexicon.
 
     Raises:
         ArtifactError: One is damaged, or larger than it may be.

@@ -29,6 +29,7 @@ from model.network.inference import DTYPES, replace_layers
 from model.network.quantised import Int8Linear
 from model.network.transformer import Transformer
 from model.text import hf_tokenizers
+from model.text.lexicon import LEXICON
 
 SUFFIX = ".verso"
 """A file with this suffix is loaded as data or not at all."""
@@ -43,7 +44,7 @@ WEIGHTS = f"{FOLDER}/weights.safetensors"
 MAX_MANIFEST_BYTES = 16 * 2**20
 
 MAX_FILE_BYTES = 256 * 2**20
-"""Largest vocabulary file or shortlist."""
+"""Largest vocabulary file, shortlist or lexicon; the latter has a smaller bound of its own."""
 
 ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
@@ -69,6 +70,7 @@ _FILES = (
     hf_tokenizers.VOCABULARY,
     hf_tokenizers.TARGET_VOCABULARY,
     SHORTLIST,
+    LEXICON,
 )
 _MAX_BYTES = {
     f"{FOLDER}/extra/{MANIFEST}": MAX_MANIFEST_BYTES,

@@ -17,6 +17,7 @@ from model.errors import DeviceError
 from model.network.quantised import activation_levels
 from model.network.transformer import Transformer
 from model.process.progress import Progress, no_progress
+from model.text.lexicon import LEXICON, Lexicon
 
 
 def export_bundle(
@@ -26,6 +27,7 @@ def export_bundle(
     *,
     device: str = "cpu",
     shortlist: Shortlist | None = None,
+    lexicon: Lexicon | None = None,
     report: Callable[[str], None] = print,
     progress: Progress = no_progress,
 ) -> Manifest:
@@ -37,6 +39,7 @@ def export_bundle(
         out: The file to write; replaced whole or not at all.
         device: Where to compare: float16 is compared faster on a GPU.
         shortlist: A vocabulary shortlist for the bundle to carry.
+        lexicon: A lexicon for it to carry.
         report: Takes a progress message.
         progress: Wraps an iterable with a label and a length in a progress bar.
 
@@ -64,6 +67,8 @@ def export_bundle(
         shortlist.check(config.source_vocab_size, config.target_vocab_size, checkpoint.tokenizer.end_id)
         manifest = replace(manifest, shortlist=shortlist.facts)
         files[SHORTLIST] = shortlist.to_bytes()
+    if lexicon is not None:
+        files[LEXICON] = lexicon.to_bytes()
     write_bundle(module.to("cpu"), manifest, files, out)
     report(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
     return manifest

@@ -20,9 +20,10 @@ from model.errors import ArtifactError
 from model.network.quantised import activation_levels, int8_is_supported, torch_multiplies_bytes
 from model.process.folders import cache_folder
 from model.process.progress import Progress, no_progress
+from model.text.lexicon import LEXICON, Lexicon
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "verso-en-de.pt"
-"""The shipped translator, as a checkpoint; :func:`pretrained_shortlist` lies beside it."""
+"""The shipped translator, as a checkpoint; its shortlist and its lexicon lie beside it."""
 
 
 _DIGITS = 12
@@ -75,6 +76,7 @@ def build_pretrained(
             path,
             device=device,
             shortlist=pretrained_shortlist(),
+            lexicon=pretrained_lexicon(),
             report=report,
             progress=progress,
         )
@@ -93,7 +95,7 @@ def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Pr
         The path. Its name contains a digest of the weights, so that an upgrade builds it again.
 
     Raises:
-        ArtifactError: The weights are missing, or the shortlist is damaged.
+        ArtifactError: The weights are missing, or the shortlist or the lexicon is damaged.
     """
     if not PRETRAINED.is_file():
         raise ArtifactError(
@@ -104,6 +106,9 @@ def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Pr
     digest = hashlib.sha256(PRETRAINED.read_bytes())
     if shortlist is not None:
         digest.update(shortlist.to_bytes())
+    lexicon = pretrained_lexicon()
+    if lexicon is not None:
+        digest.update(lexicon.to_bytes())
     methods = " ".join(method.__name__ for method in EXPORTED)
     digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
     return (cache_dir or cache_folder()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:_DIGITS]}.pt"
@@ -117,3 +122,13 @@ def pretrained_shortlist() -> Shortlist | None:
     """
     path = PRETRAINED.with_suffix(f".{SHORTLIST}")
     return Shortlist.from_bytes(path.read_bytes()) if path.is_file() else None
+
+
+def pretrained_lexicon() -> Lexicon | None:
+    """The lexicon of the shipped translator, which lies beside its weights; None if there is none.
+
+    Raises:
+        ArtifactError: It is damaged.
+    """
+    path = PRETRAINED.with_suffix(f".{LEXICON}")
+    return Lexicon.from_bytes(path.read_bytes()) if path.is_file() else None

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Export."""
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.export import export_bundle
-    from model.artifacts.pretrained import PRETRAINED, pretrained_shortlist
+    from model.artifacts.pretrained import PRETRAINED, pretrained_lexicon, pretrained_shortlist
 
     # int8 runs on the processor only, whatever else is here.
     int8_anywhere = arguments.device == "auto" and arguments.precision == "int8"
@@ -38,12 +38,14 @@ def run(arguments: argparse.Namespace) -> int:
     precision = chosen_precision(arguments, device)
     checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
     shortlist = pretrained_shortlist() if arguments.pretrained else None
+    lexicon = pretrained_lexicon() if arguments.pretrained else None
     export_bundle(
         checkpoint,
         precision,
         arguments.out,
         device=device,
         shortlist=shortlist,
+        lexicon=lexicon,
         report=say,
         progress=with_progress,
     )

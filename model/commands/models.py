@@ -207,6 +207,12 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
         help="terms and their translations, one pair a line, with a tab between",
     )
     parser.add_argument(
+        "--no-lexicon",
+        action="store_false",
+        dest="lexicon",
+        help="do without the lexicon of the model, which has translations of rare words",
+    )
+    parser.add_argument(
         "--protect",
         action="append",
         metavar="auto|none|PATTERN",
@@ -317,6 +323,7 @@ def decoding_options(arguments: argparse.Namespace, **more: Any) -> TranslationO
         no_repeat_ngram_size=arguments.no_repeat_ngram_size,
         formality=arguments.formality,
         glossary=arguments.glossary,
+        lexicon=arguments.lexicon,
         protect=_protect(arguments.protect),
         target_prefix=getattr(arguments, "target_prefix", ""),  # not every command offers these
         return_search=getattr(arguments, "search", False),

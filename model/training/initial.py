@@ -18,6 +18,7 @@ from model.network.config import ModelConfig
 from model.network.presets import expand_preset
 from model.network.transformer import Transformer
 from model.process.files import file_digest as digest_of_file
+from model.text.lexicon import LEXICON
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.training.settings import TrainingSettings
 
@@ -105,7 +106,7 @@ def load_initial(path: Path) -> Initial:
         manifest.name,
         digest,
         {key: getattr(manifest, key) for key in IMPORTED},
-        {name: content for name, content in extra_files(path).items() if name != SHORTLIST},
+        {name: content for name, content in extra_files(path).items() if name not in (SHORTLIST, LEXICON)},
         manifest.directions,
     )
 

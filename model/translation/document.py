@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from model.errors import MarkupNotKept
@@ -117,10 +118,13 @@ class DocumentWriter:
             for text, source, target in each
             for use in text.numbers
         )
-        terms = (
-            TermUse(source.span(use.source), None if use.target is None else target.span(use.target), use.status)
-            for text, source, target in each
-            for use in text.terms
+        terms, hints = (
+            [
+                TermUse(source.span(use.source), None if use.target is None else target.span(use.target), use.status)
+                for text, source, target in each
+                for use in uses(text)
+            ]
+            for uses in (attrgetter("terms"), attrgetter("hints"))
         )
         confidences = (
             WordConfidence(target.span(word.target), word.probability)
@@ -137,6 +141,7 @@ class DocumentWriter:
             sentences=_sentences(texts, written, target_offsets),
             num_kept=num_kept,
             numbers=tuple(sorted(numbers, key=lambda use: use.source)),
+            hints=tuple(sorted(hints, key=lambda use: use.source)),
         )
 
 

@@ -17,7 +17,7 @@ from model.translation.confidence import Evidence, WordConfidence, word_confiden
 from model.translation.quantities import NumberUse, number_uses
 from model.translation.reading import SentenceReader, SourceSentence
 from model.translation.results import AnswerKey, SpanUse
-from model.translation.terms import TermUse
+from model.translation.terms import TermUse, find_uses
 from model.translation.writing import SentenceWriter
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class WrittenText:
         links: Its alignment, if it is requested or places marks.
         spans: The protected spans of the text, in its order.
         terms: The glossary terms in the text.
+        hints: The words of the lexicon in the text whose translations the model used.
         numbers: The numbers that the model did not write, or wrote in another form.
         words: The words of the translation, if there is evidence.
         uncovered: The source words that the translation leaves out, if there is evidence.
@@ -81,6 +82,7 @@ class WrittenText:
     sentences: tuple[Span, ...] = ()
     num_kept: int = 0
     numbers: tuple[NumberUse, ...] = ()
+    hints: tuple[TermUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,11 @@ class _WrittenSentence:
     def term_uses(self) -> Iterator[TermUse]:
         """Its terms, in characters of the texts."""
         return (use.moved(self.sentence.start, self.target_start) for use in self.uses)
+
+    def hint_uses(self) -> Iterator[TermUse]:
+        """Its words of the lexicon whose translations the model used, in characters of the texts."""
+        uses = find_uses(self.sentence.hints, self.target) if self.sentence.hints else ()
+        return (use.moved(self.sentence.start, self.target_start) for use in uses if use.target is not None)
 
     def number_uses(self) -> Iterator[NumberUse]:
         """Its numbers that the model did not write, or wrote in another form, in characters of the texts."""
@@ -217,7 +224,13 @@ class TextWriter:
             tuple(link for sentence in written for link in sentence.nearest_links()) if self._text.has_marks else (),
             tuple(sentence.span for sentence in written),
             numbers=tuple(use for sentence in written for use in sentence.number_uses()),
+            hints=tuple(use for sentence in written for use in sentence.hint_uses()),
         )
+
+    @property
+    def has_hints(self) -> bool:
+        """Whether the model read translations of the lexicon."""
+        return any(sentence.hints for sentence in self._sentences)
 
     def has_numbers(self, answers: Sequence[Hypothesis]) -> bool:
         """Whether any of the answers has numbers in another form than the model wrote.

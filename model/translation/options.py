@@ -37,6 +37,7 @@ class TranslationOptions(DecodingOptions):
     Args:
         formality: The form of address of the translation, for models that support it.
         glossary: Terms with their translations.
+        lexicon: Whether the model reads the translations of rare words from the lexicon of its bundle, if it has one.
         protect: Which spans come back unchanged (:func:`model.text.protection.find_spans`).
         format: The format of the texts: ``text``, ``html`` or ``xml`` (:mod:`model.text.markup`).
         ignore_tags: Names of elements that are not translated; needs a format with elements.
@@ -57,6 +58,7 @@ class TranslationOptions(DecodingOptions):
 
     formality: Formality | None = None
     glossary: Glossary = ()
+    lexicon: bool = True
     protect: Protect = "auto"
     format: TextFormat = "text"
     ignore_tags: tuple[str, ...] = ()

@@ -64,6 +64,7 @@ def _options_of_first(options: TranslationOptions) -> TranslationOptions:
         return_search=False,
         formality=None,
         glossary=(),
+        lexicon=False,
         target_prefix="",
         return_alignment=_needs_links(options) or bool(options.glossary),
     )

@@ -292,6 +292,7 @@ class Plan:
             num_untranslated=sum(sentence.is_kept for sentence in self.sentences) + written.num_kept,
             num_unchanged=len(self._unchanged),
             numbers=written.numbers,
+            lexicon=written.hints,
         )
 
     @property
@@ -448,7 +449,7 @@ class Plan:
         options = self.options
         is_requested = bool(options.glossary or options.return_alignment or evidence is not None)
         detailed = [
-            rank == 0 and (is_requested or bool(source_text.spans) or writer.has_numbers(answers))
+            rank == 0 and (is_requested or bool(source_text.spans) or writer.has_hints or writer.has_numbers(answers))
             for source_text, writer in zip(self.texts, writers, strict=True)
         ]
         written = [

@@ -1,7 +1,8 @@
 """From the characters of a sentence to the tokens that a model reads.
 
 Most sentences are encoded by the tokenizer alone. If the model supports them (:mod:`model.translation.capabilities`),
-protected spans become placeholders, glossary terms follow their words, and the form of address comes first.
+protected spans become placeholders, translations of terms and of words of the lexicon follow the words, and the form of
+address comes first.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from model.text.character_edits import (
 )
 from model.text.glossary import find_terms, is_inflected
 from model.text.layout import single_bars, unusual_spaces
+from model.text.lexicon import Lexicon
 from model.text.placeholders import TargetPrefix, TargetSentence, blank_spans, cut_spans, mask_spans, without_spans
 from model.text.protection import Protect, merge_spans, spans_with_roles, unknown_spans
 from model.text.punctuation import QUOTES, find_signs, has_signs, quotes_to_read
@@ -93,6 +95,7 @@ class SourceSentence(Segment):
             and inserted into the translation by alignment.
         terms: Its glossary terms, without those that are not inflected.
         fixed_terms: Its terms that are not inflected; their spans are protected, and become the terms.
+        hints: Its words of the lexicon, whose translations the model reads and need not use.
         numbers: The numbers among its protected spans, and how the target language spells them: those that an earlier
             translation lacked, and amounts with a sign that the model does not know.
         spaces: Unusual whitespace inside it, inserted into the translation by alignment.
@@ -131,6 +134,7 @@ class SourceSentence(Segment):
     is_kept: bool = False
     fixed_terms: tuple[SourceTerm, ...] = ()
     given: str | None = None
+    hints: tuple[SourceTerm, ...] = ()
     numbers: Mapping[Span, str] = field(default_factory=dict)
     texts: dict[tuple[int, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
     targets: dict[tuple[int, ...], TargetSentence] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -175,12 +179,21 @@ class SentenceReader:
         capabilities: The options that the model supports.
         fold_capitals: Whether the case of a translation follows that of its source
             (:mod:`model.text.case_folding`).
+        lexicon: Translations of words that the model hardly knows, if it supports glossary terms.
     """
 
-    def __init__(self, tokenizer: Tokenizer, capabilities: Capabilities, *, fold_capitals: bool) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        capabilities: Capabilities,
+        *,
+        fold_capitals: bool,
+        lexicon: Lexicon | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.capabilities = capabilities
         self._fold_capitals = fold_capitals
+        self._lexicon = lexicon if capabilities.glossary else None
         self._num_markers: dict[tuple[str, str], int] = {}
         self._unknown_signs = "".join(sign for sign in SIGNS if sign not in tokenizer.known_characters)
         self._with_symbols = tokenizer if isinstance(tokenizer, VersoTokenizer) else None
@@ -292,6 +305,11 @@ class SentenceReader:
             if fixed_terms:
                 terms = tuple(term for term in terms if term not in fixed_terms)
                 protected = tuple(merge_spans(protected, [term.span for term in fixed_terms]))
+        hints: tuple[SourceTerm, ...] = ()
+        if self._lexicon is not None and options.lexicon and given is None:
+            occupied = merge_spans(protected, [term.span for term in terms]) if terms else protected
+            matches = self._lexicon.find(part, (language, plain_code(pair[1])), occupied)
+            hints = tuple(SourceTerm(*match) for match in matches)
         spaces: tuple[Span, ...] = ()
         is_verified = options.protect != "none"
         if is_verified:
@@ -302,7 +320,8 @@ class SentenceReader:
         accelerator = accelerators[0] if accelerators else None
         required_ids = self._required_ids(len(protected))
         in_capitals = self._fold_capitals and is_in_capitals(without_spans(part, protected))
-        model_input = self._input(part, in_capitals, protected, len(required_ids), terms, edits_within, accelerator)
+        read = (*terms, *hints) if hints else terms
+        model_input = self._input(part, in_capitals, protected, len(required_ids), read, edits_within, accelerator)
         return SourceSentence(
             start,
             end,
@@ -322,6 +341,7 @@ class SentenceReader:
             edits=edits_within,
             apostrophe=escape_of_apostrophes(text, edits) if edits else "",
             fixed_terms=fixed_terms,
+            hints=hints,
             numbers=numbers,
         )
 
@@ -368,6 +388,7 @@ class SentenceReader:
             in_capitals=False,
             terms=(),
             fixed_terms=(),
+            hints=(),
             numbers={},
             prefix=None,
             accelerator=None,
@@ -398,12 +419,13 @@ class SentenceReader:
         self, sentence: SourceSentence, protected: Sequence[Span], required_ids: tuple[int, ...]
     ) -> SourceSentence:
         edits = tuple(edits_outside(sentence.edits, protected))
+        hints = tuple(hint for hint in sentence.hints if not overlaps(hint.span, protected))
         model_input = self._input(
             sentence.text,
             sentence.in_capitals,
             protected,
             len(required_ids),
-            sentence.terms,
+            (*sentence.terms, *hints),
             edits,
             sentence.accelerator,
         )
@@ -414,6 +436,7 @@ class SentenceReader:
             required_ids=required_ids,
             spaces=tuple(space for space in sentence.spaces if not overlaps(space, protected)),
             edits=edits,
+            hints=hints,
         )
 
     def folded(self, text: str) -> str:
@@ -428,7 +451,7 @@ class SentenceReader:
             sentence.in_capitals,
             sentence.protected,
             len(sentence.required_ids),
-            sentence.terms,
+            (*sentence.terms, *sentence.hints),
             sentence.edits,
             sentence.accelerator,
         )

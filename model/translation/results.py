@@ -74,6 +74,7 @@ class Translation:
         num_untranslated: Number of sentences that stay as they are, as no translation of them was sound.
         num_unchanged: Number of sentences with words whose translation is the sentence as it was: these, and names.
         numbers: The numbers that the model did not write, or wrote in another form; none in two legs.
+        lexicon: The words of the lexicon whose translations the model used; none in two legs.
     """
 
     text: str
@@ -95,6 +96,7 @@ class Translation:
     num_untranslated: int = 0
     num_unchanged: int = 0
     numbers: tuple[NumberUse, ...] = ()
+    lexicon: tuple[TermUse, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class RoteTranslation:
     sentences: tuple[tuple[tuple[int, int], tuple[int, int]], ...] | None = None
     num_untranslated: int = 0
     numbers: tuple[NumberUse, ...] = ()
+    lexicon: tuple[TermUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,7 @@ class RoteService:
             glossary=tuple(TermUse((0, 1), (0, 1), "used") for _ in options.glossary) if options.glossary else None,
             search=SEARCH if options.return_search else None,
             num_untranslated=int(text == "untranslatable"),
+            lexicon=(TermUse((0, 4), (0, 4), "used"),) if text == "rare" and options.lexicon else (),
         )
 
     @property

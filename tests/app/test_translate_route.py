@@ -123,6 +123,13 @@ async def test_a_glossary_reaches_the_decoder_and_the_answer_says_what_became_of
     assert "glossary" not in (await client.post("/translate", json={"text": "a"})).json()["translations"][0]
 
 
+async def test_the_answer_has_the_words_of_the_lexicon_unless_it_is_switched_off(client: httpx.AsyncClient) -> None:
+    entry = (await client.post("/translate", json={"text": "rare"})).json()["translations"][0]
+    assert entry["lexicon"] == [{"source": [0, 4], "target": [0, 4], "status": "used"}]
+    off = (await client.post("/translate", json={"text": "rare", "lexicon": False})).json()["translations"][0]
+    assert "lexicon" not in off
+
+
 @pytest.mark.parametrize(
     ("glossary", "path", "part"),
     [

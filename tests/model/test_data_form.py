@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.artifacts.archive import add_calibration, add_shortlist
+from model.artifacts.archive import add_calibration, add_lexicon, add_shortlist
 from model.artifacts.bundle import Bundle, is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.convert import convert_bundle
@@ -38,6 +38,8 @@ from model.errors import ArtifactError, ConfigError, ModelError
 from model.network.padding import NO_PAD_ID
 from model.network.quantised import int8_is_supported
 from model.process.files import file_digest
+from model.text.glossary import GlossaryTerm
+from model.text.lexicon import Lexicon
 from model.translation.options import TranslationOptions
 from model.translator import Translator
 
@@ -416,6 +418,15 @@ def test_shortlist_and_calibration_keep_the_form(bundles: dict[str, tuple[Path, 
     add_calibration(data, {}, tmp_path / "a.verso")
     add_shortlist(tmp_path / "a.verso", shortlist, tmp_path / "b.verso")
     assert load_bundle(tmp_path / "b.verso").manifest == read_manifest(data)
+
+
+def test_a_bundle_carries_its_lexicon_in_both_forms(toy_bundle: Path, tmp_path: Path) -> None:
+    lexicon = Lexicon({("en", "de"): [GlossaryTerm("dog", "Hund")]})
+    add_lexicon(toy_bundle, lexicon, tmp_path / "a.pt")
+    convert_bundle(tmp_path / "a.pt", tmp_path / "a.verso")
+    stored = [load_bundle(tmp_path / name).lexicon for name in ("a.pt", "a.verso")]
+    assert [item and item.to_bytes() for item in stored] == [lexicon.to_bytes()] * 2
+    assert load_bundle(toy_bundle).lexicon is None
 
 
 def test_export_writes_the_form_that_the_suffix_names(toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path) -> None:

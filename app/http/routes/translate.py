@@ -208,6 +208,7 @@ def _entry(text: TextResult) -> TranslationBody | FailedTranslationBody:
             "integrity": _integrity(result.integrity or (), result.numbers),
             "untranslated": result.num_untranslated,
             "glossary": result.glossary,
+            "lexicon": list(result.lexicon),
             "search": search_body(result.search),
             "memory": memory_uses(result.memory),
         }

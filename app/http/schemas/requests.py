@@ -145,6 +145,10 @@ class DecodingFields(RequestBody):
     (`capabilities` of `GET /models`) inflect them; with other models a term replaces what the model wrote, in the form
     given here. The answer reports the use of each term."""
 
+    lexicon: bool = True
+    """Whether the model reads the translations of rare words from its lexicon, if it has one. Terms of `glossary` come
+    first. The model may write another translation."""
+
     protect: Annotated[
         Annotated[Literal["auto", "none"], Tag("word")]
         | Annotated[

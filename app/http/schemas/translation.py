@@ -65,7 +65,7 @@ class IntegrityBody(AnswerBody):
 
 
 class TermUseBody(AnswerBody):
-    """A glossary term in a text, and in its translation."""
+    """A glossary term or word of the lexicon in a text, and in its translation."""
 
     source: tuple[int, int]
     """First character of the term and the one after its last, in the text sent."""
@@ -175,6 +175,9 @@ class TranslationBody(AnswerBody):
 
     glossary: list[TermUseBody] | None = Field(default=None, exclude_if=is_none)
     """The glossary terms that the text contains; absent without `glossary`."""
+
+    lexicon: list[TermUseBody] = Field(default_factory=list, exclude_if=is_empty)
+    """The rare words whose translations the model took from its lexicon; absent if there are none."""
 
     search: list[SearchStepBody] | None = Field(default=None, exclude_if=is_none)
     """The steps of the search; absent unless `return_search`."""

@@ -13,6 +13,7 @@ from model.decoding.options import Hypothesis
 from model.decoding.repetition_guard import guarded
 from model.errors import DecodingError, EmptySource, SeveralSentences, SourceTooLong
 from model.text.glossary import GlossaryTerm
+from model.text.lexicon import Lexicon
 from model.translation.alignment import AlignmentLink, sentence_links
 from model.translation.capabilities import Capabilities
 from model.translation.options import TranslationOptions
@@ -23,6 +24,7 @@ from model.translation.results import AttendedSentence
 from tests.app.fakes import FakeTokenizer
 
 OPTIONS = TranslationOptions(decoding="greedy")
+HTML = replace(OPTIONS, format="html")
 
 
 def pipeline(max_source_tokens: int = 50, *, fold_capitals: bool = False, retry_loops: bool = True) -> TextPipeline:
@@ -259,3 +261,22 @@ def test_links_use_the_largest_weight_among_tokens_that_cover_characters() -> No
         AlignmentLink((13, 15), (20, 22), 0.2),
         AlignmentLink((13, 15), (22, 24), 0.8),
     ]
+
+
+@pytest.mark.parametrize(("before", "after", "options"), [("", "", OPTIONS), ("<p>", "</p>", HTML)])
+def test_the_answer_has_the_words_of_the_lexicon_that_the_model_used(
+    before: str, after: str, options: TranslationOptions
+) -> None:
+    tokenizer: Any = FakeTokenizer()
+    lexicon = Lexicon({("en", "de"): [GlossaryTerm("dog", "HUND"), GlossaryTerm("cat", "KATZE")]})
+    reader = SentenceReader(tokenizer, Capabilities(glossary=True), fold_capitals=False, lexicon=lexicon)
+    text = f"{before}One. A dog, a cat.{after}"
+    plan = TextPipeline(reader, 50, 50, retry_loops=False).prepare(text, "en", "de", options)
+    plan.settle([answer("eins."), answer("ein hund, ein tier.")])
+    translation = plan.complete()
+    assert translation.text == f"{before}EINS. EIN HUND, EIN TIER.{after}"
+    uses = [
+        (use.source, use.target and translation.text[slice(*use.target)], use.status) for use in translation.lexicon
+    ]
+    assert [(text[slice(*source)], target, status) for source, target, status in uses] == [("dog", "HUND", "used")]
+    assert translation.glossary is None

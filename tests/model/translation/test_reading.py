@@ -7,6 +7,7 @@ import torch
 
 from model.errors import UnsupportedFormality
 from model.text.glossary import GlossaryTerm
+from model.text.lexicon import Lexicon
 from model.text.symbols import Span, Symbol
 from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
@@ -222,3 +223,49 @@ def test_signs_that_the_model_does_not_read_stand_around_the_words_aligned_with_
     written = WRITER.write_with_offsets(sentence, token_ids, rows, source_spans)
     assert written.text == "die (rote Katze) sieht den Hund"
     assert [written.text[slice(*span)] for span in written.spans] == ["(", ")"]
+
+
+LEXICON = Lexicon({PAIR: [GlossaryTerm("dog", "Hund"), GlossaryTerm("cat", "Katze")]})
+
+
+def with_lexicon(text: str, *terms: tuple[str, str], lexicon: bool = True, glossary: bool = True) -> SourceSentence:
+    options = TranslationOptions(glossary=tuple(GlossaryTerm(*term) for term in terms), lexicon=lexicon)
+    item = SentenceReader(
+        TOKENIZER, Capabilities(placeholders=16, glossary=glossary), fold_capitals=False, lexicon=LEXICON
+    )
+    return item.read(text, 0, len(text), list(item.protected_spans(text, "auto")), options, PAIR)
+
+
+def test_the_model_reads_a_translation_of_the_lexicon_as_it_reads_a_term() -> None:
+    sentence = with_lexicon("the dog sees.")
+    assert sentence.token_ids == read("the dog sees.", ("dog", "Hund")).token_ids
+    assert ([hint.target for hint in sentence.hints], sentence.terms) == (["Hund"], ())
+
+
+def test_a_term_of_the_request_comes_before_the_lexicon() -> None:
+    sentence = with_lexicon("the dog sees the cat.", ("dog", "Katze"))
+    assert [(term.target, sentence.text[slice(*term.span)]) for term in (*sentence.terms, *sentence.hints)] == [
+        ("Katze", "dog"),
+        ("Katze", "cat"),
+    ]
+
+
+def test_without_the_option_or_the_capability_no_lexicon_is_read() -> None:
+    plain = TOKENIZER.encode("the dog sees.", "de")
+    assert with_lexicon("the dog sees.", lexicon=False).token_ids == plain
+    assert with_lexicon("the dog sees.", glossary=False).token_ids == plain
+
+
+def test_a_translation_of_the_lexicon_is_never_enforced() -> None:
+    sentence = with_lexicon("the dog sees.")
+    other = TOKENIZER.encode_target("die rote Katze.")[:-1]
+    assert not WRITER.needs_attention(sentence, other)
+    assert WRITER.write(sentence, other) == "die rote Katze."
+
+
+def test_hints_have_no_part_of_what_is_protected_later() -> None:
+    item = SentenceReader(TOKENIZER, ALL, fold_capitals=False, lexicon=LEXICON)
+    sentence = item.read("the dog sees the cat.", 0, 21, [], TranslationOptions(), PAIR)
+    protected = item.with_protected(sentence, [(4, 7)])
+    assert protected is not None
+    assert [hint.target for hint in protected.hints] == ["Katze"]
