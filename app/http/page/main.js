@@ -15,15 +15,25 @@ import { chooseLanguage, otherLanguages, t } from "./texts.js";
 /**
  * Views are loaded when opened. One without a link is a part of the view that it names.
  *
- * @type {Record<string, { title: string, part?: string, load: () => Promise<(page: Page) => View> }>}
+ * @type {Record<string, { title: string, part?: string, load: (page: Page) => Promise<(page: Page) => View> }>}
  */
 const VIEWS = {
-  translate: { title: t("main.translate"), load: async () => (await import("./views/translate.js")).translateView },
+  translate: { title: t("main.translate"), load: loadTranslateView },
   attention: { title: t("main.attention"), load: async () => (await import("./views/attention.js")).attentionView },
   edit: { title: t("edit.title"), part: "translate", load: async () => (await import("./views/edit.js")).editView },
   tour: { title: t("main.howItWorks"), load: async () => (await import("./views/tour.js")).tourView },
 };
 const FIRST = "translate";
+
+/** The view "translate", and what only a service that keeps corrections needs. @param {Page} page */
+async function loadTranslateView({ languages }) {
+  const [{ translateView }, corrections] = await Promise.all([
+    import("./views/translate.js"),
+    languages.keepsCorrections ? import("./views/corrections.js") : null,
+  ]);
+  return (/** @type {Page} */ page) => translateView(page, corrections?.Corrections);
+}
+
 const RETRY_MS = 2000;
 
 /** @param {string} id */
@@ -55,7 +65,7 @@ function showViews(page) {
       // The page now has the shared choices; a reload after an edit must not restore them.
       history.replaceState(null, "", `#/${name}${part && `/${part}`}`);
     }
-    const create = views[name] ? null : await about.load().catch(() => null);
+    const create = views[name] ? null : await about.load(page).catch(() => null);
     // Another view was opened while this one was loading.
     if (own !== turn) return;
     if (create) views[name] = create(page);

@@ -17,9 +17,6 @@ import { t } from "../texts.js";
 
 /** @typedef {{ row: EditRow, sentence: Sentence }} Entry */
 
-/** Fields of a request that uses the corrections, also those of similar sentences. */
-export const CORRECTION_FIELDS = { memory: "corrections", memory_threshold: 0.85 };
-
 /** Longer texts are corrected as files. */
 const MAX_CHARACTERS = 5000;
 /** Maximum number of sentences that are marked. */
@@ -27,6 +24,8 @@ const MAX_MARKED = 50;
 
 /** What is stored, and what can be. */
 export class Corrections {
+  /** Fields of a request that uses the corrections, also those of similar sentences. */
+  fields = { memory: "corrections", memory_threshold: 0.85 };
   #translateAgain;
   #announce;
   #problem = h("p", { class: "notice error", role: "alert", hidden: true });

@@ -8,7 +8,6 @@ import { h } from "../element.js";
 import { fragmentFor } from "../fragment.js";
 import { languageName } from "../languages.js";
 import { beamSize, optionFields } from "../option-fields.js";
-import { CORRECTION_FIELDS, Corrections } from "./corrections.js";
 import { SURE } from "./detected-language.js";
 import { Documents } from "./documents.js";
 import { GlossaryChoice } from "./glossary-choice.js";
@@ -21,6 +20,7 @@ import { SourcePane } from "./source-pane.js";
 import { t } from "../texts.js";
 
 /** @import { Choices, Page, Translation, View } from "../types.js" */
+/** @import { Corrections } from "./corrections.js" */
 /** @import { Fields, Listener } from "./live-translation.js" */
 
 /** Maximum characters of a text whose words are linked: a longer text would keep the service busy. */
@@ -33,10 +33,11 @@ const INPUTS = ["source", "target", "text", "decoding", "beamSize", "formality",
  * The view, made once.
  *
  * @param {Page} page
+ * @param {typeof Corrections} [kind] Undefined if the service keeps no corrections.
  * @returns {View}
  */
-export function translateView(page) {
-  const view = new TranslateView(page);
+export function translateView(page, kind) {
+  const view = new TranslateView(page, kind);
   return { element: view.element, show: () => view.show(), hide: () => view.hide() };
 }
 
@@ -50,15 +51,18 @@ class TranslateView {
   #glossary;
   #options;
   #documents;
-  /** @type {Corrections | null} Null if the service stores none. */
+  /** @type {Corrections | undefined} */
   #corrections;
   /** @type {Translation | null} The translation of the text, once it is complete. */
   #translation = null;
   /** The shown text: the translation, or its first sentences. */
   #shownText = "";
 
-  /** @param {Page} page */
-  constructor(page) {
+  /**
+   * @param {Page} page
+   * @param {typeof Corrections} [kind]
+   */
+  constructor(page, kind) {
     const { store, announce } = page;
     this.#page = page;
     this.#live = new LiveTranslation(
@@ -75,9 +79,7 @@ class TranslateView {
       languages: page.languages,
       announce,
     });
-    this.#corrections = page.languages.keepsCorrections
-      ? new Corrections(() => void this.#live.start(), announce)
-      : null;
+    this.#corrections = kind && new kind(() => void this.#live.start(), announce);
     this.#sourcePane = new SourcePane(page, {
       translateNow: () => this.#live.start(),
       translateAsFile: (text) => this.#documents.add([new File([text], "text.txt")]),
@@ -137,7 +139,7 @@ class TranslateView {
         h("div", { class: "panes" }, this.#sourcePane.element, this.#outputPane.element),
       ),
       this.#glossary.outcome,
-      this.#corrections && this.#corrections.element,
+      this.#corrections?.element,
       this.#linkedTexts.details,
       this.#options.element,
       this.#documents.element,
@@ -297,7 +299,7 @@ class TranslateView {
       target,
       ...optionFields(choices, this.#page.languages),
       ...this.#glossary.fields(),
-      ...(this.#corrections && CORRECTION_FIELDS),
+      ...this.#corrections?.fields,
     };
   }
 
