@@ -141,7 +141,7 @@ def graded_examples(translator: Translator, rows: Iterable[GradedTranslation], u
     chosen = [row for row in rows if row.use == use and row.right]
     return [
         Example(plan, translator.confidence(plan), float(row.right == "yes"))
-        for row, plan in zip(chosen, given_plans(translator, chosen), strict=True)
+        for row, plan in zip(chosen, given_plans(translator.pipeline, chosen), strict=True)
     ]
 
 

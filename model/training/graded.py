@@ -17,8 +17,8 @@ from model.errors import DataError
 from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
+    from model.translation.pipeline import TextPipeline
     from model.translation.plan import Plan
-    from model.translator import Translator
 
 Use = Literal["fit", "test"]
 Grade = Literal["yes", "no", ""]
@@ -93,17 +93,17 @@ def write_graded(rows: Iterable[GradedTranslation], path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def given_plans(translator: Translator, rows: Sequence[GradedTranslation]) -> list[Plan]:
+def given_plans(pipeline: TextPipeline, rows: Sequence[GradedTranslation]) -> list[Plan]:
     """The graded translations as if the model had written them, for :meth:`model.translator.Translator.confidence`.
 
     Args:
-        translator: The model.
+        pipeline: That of the model.
         rows: Sentences that it accepts, in languages that it translates.
     """
-    reader = translator.pipeline.reader
+    reader = pipeline.reader
     plans: list[Plan] = []
     for row in rows:
-        plan = translator.pipeline.plan_sentence(row.source, *row.pair, TranslationOptions())
+        plan = pipeline.plan_sentence(row.source, *row.pair, TranslationOptions())
         *token_ids, _ = reader.tokenizer.encode_target(reader.folded(row.translation))
         plan.settle([Hypothesis(token_ids, None, "stop")])
         plan.drop_retries()  # a translation that the service would decode again is graded all the same

@@ -48,7 +48,7 @@ def test_a_graded_translation_has_the_evidence_of_the_same_translation_by_the_mo
     translator.decode([plan])
     assert plan.complete().text == ROW.translation
     (own,) = translator.confidence(plan)
-    (given,) = given_plans(translator, [ROW])
+    (given,) = given_plans(translator.pipeline, [ROW])
     (evidence,) = translator.confidence(given)
     assert evidence.log_probs.tolist() == pytest.approx(own.log_probs.tolist())
     assert evidence.word_log_probs == pytest.approx(own.word_log_probs)
