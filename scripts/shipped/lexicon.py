@@ -1,7 +1,7 @@
 """Writes a lexicon: translations of words that the training text hardly has, for a bundle to carry.
 
 The entries are those of dictionary, titles, terms and names with a single translation. An entry is taken if running
-text has its words at most 50 times, and if at least 30 % of these pairs have its translation; without any pair it is
+text has its words at most 200 times, and if at least 30 % of these pairs have its translation; without any pair it is
 taken, too. The lexicon of the shipped translator lies beside its weights:
 
     python -m scripts.shipped.lexicon --data DATA --pair de-en --out model/pretrained/verso-en-de.lexicon.tsv
@@ -34,7 +34,7 @@ PHRASES = ("nouns", "collocations", "collocations2", "collocations3", *ENTRIES)
 _PAIRS_OF_AN_INDEX = 20_000
 """Pairs after which entries that are not rare are no longer searched."""
 
-MOST = 50
+MOST = 200
 """The most pairs of running text that may have an entry."""
 
 AGREEMENT = 0.3
