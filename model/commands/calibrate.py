@@ -102,12 +102,13 @@ def run(arguments: argparse.Namespace) -> int:
         say("without --graded and --test, the development text is measured, which the score was fitted to")
     measured = {name: measured_quality(calibration, text) for name, text in (tests or dev).items()}
     together = measured_quality(calibration, [example for text in (tests or dev).values() for example in text])
-    print_quality({**measured, "all": together} if len(measured) > 1 else measured, together.bins)
+    shown = {**measured, "all": together} if len(measured) > 1 else measured
+    print_quality(shown, together.bins)
     _print_coverage(translator, calibration, examples)
     if arguments.plot:
         from model.plots import reliability_diagram  # matplotlib takes half a second to import
 
-        bins = {name: quality.bins for name, quality in measured.items()}
+        bins = {name: quality.bins for name, quality in shown.items()}
         reliability_diagram(bins, f"confidence of {translator.manifest.name}", arguments.plot)
     facts = {
         **asdict(calibration),
