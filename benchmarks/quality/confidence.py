@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_graded(translated, arguments.translate)
         print(f"{sum(not row.right for row in translated)} of {len(rows)} translations are to be graded")
         return 0
-    examples = graded_by_pair(translator, rows)
+    examples = graded_by_pair(translator, options, rows)
     calibration = translator.manifest.calibration
     measured = {name: measured_quality(calibration, items) for name, items in examples.items()}
     together = measured_quality(calibration, [example for items in examples.values() for example in items])

@@ -23,7 +23,7 @@ from model.commands.models import (
 from model.errors import ConfigError, SourceTooLong
 from model.process.progress import Progress
 from model.training.calibration import SURE, UNGRADED_SCALE, Bin, Quality, coverage_bound, fit, measure
-from model.training.graded import GradedTranslation, given_plans, read_graded
+from model.training.graded import GradedTranslation, given_plan, read_graded
 from model.translation.confidence import FITTED, Calibration, Evidence
 from model.translation.options import TranslationOptions
 from model.translation.plan import Plan
@@ -95,24 +95,25 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [] if arguments.graded is None else [row for row in read_graded(arguments.graded) if row.pair in pairs]
     dev = _translated(translator, options, arguments.dev, pairs, arguments.limit)
     examples = [example for text in dev.values() for example in text]
-    scale, calibration = _rescaled(_fitted(examples), graded_examples(translator, rows, "fit"))
+    scale, calibration = _rescaled(_fitted(examples), graded_examples(translator, options, rows, "fit"))
     tests = _translated(translator, options, arguments.test, pairs, arguments.limit)
-    tests |= graded_by_pair(translator, rows)
+    tests |= graded_by_pair(translator, options, rows)
     if not tests:
         say("without --graded and --test, the development text is measured, which the score was fitted to")
     measured = {name: measured_quality(calibration, text) for name, text in (tests or dev).items()}
     together = measured_quality(calibration, [example for text in (tests or dev).values() for example in text])
-    print_quality({**measured, "all": together} if len(measured) > 1 else measured, together.bins)
+    shown = {**measured, "all": together} if len(measured) > 1 else measured
+    print_quality(shown, together.bins)
     _print_coverage(translator, calibration, examples)
     if arguments.plot:
         from model.plots import reliability_diagram  # matplotlib takes half a second to import
 
-        bins = {name: quality.bins for name, quality in measured.items()}
+        bins = {name: quality.bins for name, quality in shown.items()}
         reliability_diagram(bins, f"confidence of {translator.manifest.name}", arguments.plot)
     facts = {
         **asdict(calibration),
         "estimates": "right",
-        "scale": scale,
+        "scale": list(scale),
         "dev": {name: len(text) for name, text in dev.items()},
         "graded": sum(row.use == "fit" and bool(row.right) for row in rows),
         "test": {
@@ -130,33 +131,46 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def graded_examples(translator: Translator, rows: Iterable[GradedTranslation], use: str) -> list[Example]:
+def graded_examples(
+    translator: Translator, options: TranslationOptions, rows: Iterable[GradedTranslation], use: str
+) -> list[Example]:
     """Graded translations with the evidence of a model for them; those without a grade are left out.
 
     Args:
         translator: The model.
+        options: How it translates. A graded translation that it writes itself is read in the tokens it writes.
         rows: The translations.
         use: ``fit`` or ``test``: which of them.
     """
     chosen = [row for row in rows if row.use == use and row.right]
+    own = [translator.pipeline.prepare(row.source, *row.pair, options) for row in chosen]
+    translator.decode(own, _progress(f"graded translations for {use}"))
+    plans = [
+        plan if plan.complete().text == row.translation else given_plan(translator.pipeline, row)
+        for row, plan in zip(chosen, own, strict=True)
+    ]
     return [
         Example(plan, translator.confidence(plan), float(row.right == "yes"))
-        for row, plan in zip(chosen, given_plans(translator.pipeline, chosen), strict=True)
+        for row, plan in zip(chosen, plans, strict=True)
     ]
 
 
-def graded_by_pair(translator: Translator, rows: Sequence[GradedTranslation]) -> dict[str, list[Example]]:
+def graded_by_pair(
+    translator: Translator, options: TranslationOptions, rows: Sequence[GradedTranslation]
+) -> dict[str, list[Example]]:
     """The graded translations that a score is measured by, by direction.
 
     Args:
         translator: The model.
+        options: As for :func:`graded_examples`.
         rows: Graded translations.
     """
     pairs = sorted({row.pair for row in rows if row.use == "test"})
     return {
-        f"graded, {source}-{target}": graded_examples(translator, [row for row in rows if row.pair == pair], "test")
+        f"graded, {'-'.join(pair)}": graded_examples(
+            translator, options, [row for row in rows if row.pair == pair], "test"
+        )
         for pair in pairs
-        for source, target in [pair]
     }
 
 
@@ -206,8 +220,9 @@ def _rescaled(calibration: Calibration, graded: Sequence[Example]) -> tuple[tupl
     """The scale of grades, and the calibration on it."""
     scale = UNGRADED_SCALE
     if graded:
-        logits = [[calibration.logit(example.evidence[0])] for example in graded]
-        intercept, (slope,) = fit(logits, [example.right for example in graded])
+        single = [example for example in graded if len(example.evidence) == 1]
+        logits = [[calibration.logit(example.evidence[0])] for example in single]
+        intercept, (slope,) = fit(logits, [example.right for example in single])
         scale = intercept, slope
     return scale, calibration.rescaled(*scale)
 

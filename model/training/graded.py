@@ -7,7 +7,7 @@ them: it reads them as if it had written them.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -93,19 +93,17 @@ def write_graded(rows: Iterable[GradedTranslation], path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def given_plans(pipeline: TextPipeline, rows: Sequence[GradedTranslation]) -> list[Plan]:
-    """The graded translations as if the model had written them, for :meth:`model.translator.Translator.confidence`.
+def given_plan(pipeline: TextPipeline, row: GradedTranslation) -> Plan:
+    """A graded translation as if the model had written it, for :meth:`model.translator.Translator.confidence`.
+
+    The text is encoded again. A model may have written it in other tokens, which have other probabilities.
 
     Args:
-        pipeline: That of the model.
-        rows: Sentences that it accepts, in languages that it translates.
+        pipeline: The pipeline of the model.
+        row: A sentence that the model accepts, in languages that it translates.
     """
-    reader = pipeline.reader
-    plans: list[Plan] = []
-    for row in rows:
-        plan = pipeline.plan_sentence(row.source, *row.pair, TranslationOptions())
-        *token_ids, _ = reader.tokenizer.encode_target(reader.folded(row.translation))
-        plan.settle([Hypothesis(token_ids, None, "stop")])
-        plan.drop_retries()  # a translation that the service would decode again is graded all the same
-        plans.append(plan)
-    return plans
+    plan = pipeline.plan_sentence(row.source, *row.pair, TranslationOptions())
+    *token_ids, _ = pipeline.tokenizer.encode_target(pipeline.reader.folded(row.translation))
+    plan.settle([Hypothesis(token_ids, None, "stop")])
+    plan.drop_retries()  # a translation that the service would decode again is graded all the same
+    return plan

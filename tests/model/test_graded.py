@@ -10,7 +10,7 @@ import pytest
 from benchmarks.quality.confidence import FILE, translate_again
 from model import TranslationOptions, Translator
 from model.errors import DataError
-from model.training.graded import GradedTranslation, given_plans, read_graded, write_graded
+from model.training.graded import GradedTranslation, given_plan, read_graded, write_graded
 
 ROW = GradedTranslation("test", "toy", "en", "de", "red cat.", "rot Katze.", "rot Katze.", "yes")
 
@@ -48,8 +48,7 @@ def test_a_graded_translation_has_the_evidence_of_the_same_translation_by_the_mo
     translator.decode([plan])
     assert plan.complete().text == ROW.translation
     (own,) = translator.confidence(plan)
-    (given,) = given_plans(translator.pipeline, [ROW])
-    (evidence,) = translator.confidence(given)
+    (evidence,) = translator.confidence(given_plan(translator.pipeline, ROW))
     assert evidence.log_probs.tolist() == pytest.approx(own.log_probs.tolist())
     assert evidence.word_log_probs == pytest.approx(own.word_log_probs)
 

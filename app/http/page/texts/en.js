@@ -269,7 +269,8 @@ export default {
   "translation-facts.restored": " unchanged; spans that the model lost were restored by alignment.",
   "translation-facts.protected": "Protected:",
   "translation-facts.estimate": "How sure the model is; not a probability that the translation is right",
-  "translation-facts.estimateRight": "Of 100 translations with this score, a careful reader calls so many right in meaning",
+  "translation-facts.estimateRight":
+    "Of 100 translations with this score, a careful reader calls so many right in meaning",
   "translation-facts.right": "Probability that the meaning is right: ",
   "translation-facts.rightOfSentence": "Probability that the meaning of the changed sentence is right: ",
   "translation-facts.rightOfText": "Share of the text that is probably right in meaning: ",
