@@ -28,7 +28,6 @@ from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.process.files import atomic_write
-from model.text.lexicon import LEXICON, Lexicon
 
 _CODE_BYTES = 2_000_000
 """Largest size of a bundle's code and manifest."""
@@ -106,20 +105,6 @@ def add_shortlist(bundle: Path, shortlist: Shortlist, out: Path) -> None:
     config = ModelConfig.from_dict(manifest.architecture)
     shortlist.check(config.source_vocab_size, config.target_vocab_size, tokenizer.end_id)
     _write_copy(bundle, replace(manifest, shortlist=shortlist.facts), {SHORTLIST: shortlist.to_bytes()}, out)
-
-
-def add_lexicon(bundle: Path, lexicon: Lexicon, out: Path) -> None:
-    """Write a copy of a bundle that carries a lexicon; ``out`` is replaced whole or not at all.
-
-    Args:
-        bundle: The bundle; a lexicon it carries already is replaced.
-        lexicon: Translations of words that its model hardly knows.
-        out: The file to write, which may be the bundle itself.
-
-    Raises:
-        ArtifactError: The bundle is missing, damaged or foreign, the disk is full, or the folder cannot be written.
-    """
-    _write_copy(bundle, read_manifest(bundle), {LEXICON: lexicon.to_bytes()}, out)
 
 
 def add_calibration(bundle: Path, confidence: Mapping[str, Any], out: Path) -> None:

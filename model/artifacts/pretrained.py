@@ -20,7 +20,7 @@ from model.errors import ArtifactError
 from model.network.quantised import activation_levels, int8_is_supported, torch_multiplies_bytes
 from model.process.folders import cache_folder
 from model.process.progress import Progress, no_progress
-from model.text.lexicon import LEXICON, Lexicon
+from model.text.lexicon import LEXICON, Lexicon, read_lexicon
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "verso-en-de.pt"
 """The shipped translator, as a checkpoint; its shortlist and its lexicon lie beside it."""
@@ -131,4 +131,4 @@ def pretrained_lexicon() -> Lexicon | None:
         ArtifactError: It is damaged.
     """
     path = PRETRAINED.with_suffix(f".{LEXICON}")
-    return Lexicon.from_bytes(path.read_bytes()) if path.is_file() else None
+    return read_lexicon(path) if path.is_file() else None

@@ -21,6 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--checkpoint", type=Path, metavar="FILE", help="a checkpoint that 'train' wrote")
     which.add_argument("--pretrained", action="store_true", help="the shipped translator")
+    parser.add_argument(
+        "--lexicon",
+        type=Path,
+        metavar="FILE",
+        help="translations of rare words that the bundle carries; for the shipped translator its own by default",
+    )
     add_precision_argument(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the bundle to write")
     parser.add_argument("--device", default="auto", help="device of the comparison: auto, cpu or cuda")
@@ -31,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from model.artifacts.checkpoint import load_checkpoint
     from model.artifacts.export import export_bundle
     from model.artifacts.pretrained import PRETRAINED, pretrained_lexicon, pretrained_shortlist
+    from model.text.lexicon import read_lexicon
 
     # int8 runs on the processor only, whatever else is here.
     int8_anywhere = arguments.device == "auto" and arguments.precision == "int8"
@@ -38,7 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
     precision = chosen_precision(arguments, device)
     checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
     shortlist = pretrained_shortlist() if arguments.pretrained else None
-    lexicon = pretrained_lexicon() if arguments.pretrained else None
+    if arguments.lexicon is not None:
+        lexicon = read_lexicon(arguments.lexicon)
+    else:
+        lexicon = pretrained_lexicon() if arguments.pretrained else None
     export_bundle(
         checkpoint,
         precision,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from model.errors import ArtifactError
 from model.text.glossary import GlossaryTerm, endings_of, is_inflected
@@ -157,3 +158,15 @@ def _match(words: str, entries: Mapping[str, GlossaryTerm], language: str) -> Gl
 
 _LENGTHS = {"en": (1, 2), "de": (1, 2, 3)}
 """Lengths of the endings that an entry may have, by language."""
+
+
+def read_lexicon(path: Path) -> Lexicon:
+    """Read the file of a lexicon.
+
+    Raises:
+        ArtifactError: It cannot be read, or is no lexicon.
+    """
+    try:
+        return Lexicon.from_bytes(path.read_bytes())
+    except OSError as error:
+        raise ArtifactError(f"The lexicon {path} cannot be read: {error.strerror or error}.") from error

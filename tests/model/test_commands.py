@@ -184,6 +184,20 @@ def test_a_broken_pipe_is_no_error(toy_bundle: Path) -> None:
     assert "BrokenPipe" not in errors
 
 
+def test_a_bundle_is_exported_with_a_lexicon(
+    toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lexicon = tmp_path / "words.tsv"
+    lexicon.write_text("en-de\tdog\tHund\n", encoding="utf-8")
+    arguments = ["export", "--checkpoint", str(toy_checkpoint), "--precision", "float32", "--lexicon"]
+    assert main([*arguments, str(lexicon), "--out", str(tmp_path / "a.verso")]) == 0
+    stored = load_bundle(tmp_path / "a.verso").lexicon
+    assert stored is not None
+    assert stored.to_bytes() == lexicon.read_bytes()
+    assert main([*arguments, str(tmp_path / "none.tsv"), "--out", str(tmp_path / "b.verso")]) == 1
+    assert "none.tsv cannot be read" in capsys.readouterr().err
+
+
 def test_scores_are_printed_with_signatures_and_written_as_json(
     toy_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.artifacts.archive import add_calibration, add_lexicon, add_shortlist
+from model.artifacts.archive import add_calibration, add_shortlist
 from model.artifacts.bundle import Bundle, is_checkpoint, load_bundle, read_manifest
 from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.convert import convert_bundle
@@ -420,9 +420,10 @@ def test_shortlist_and_calibration_keep_the_form(bundles: dict[str, tuple[Path, 
     assert load_bundle(tmp_path / "b.verso").manifest == read_manifest(data)
 
 
-def test_a_bundle_carries_its_lexicon_in_both_forms(toy_bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_carries_its_lexicon_in_both_forms(toy_checkpoint: Path, toy_bundle: Path, tmp_path: Path) -> None:
     lexicon = Lexicon({("en", "de"): [GlossaryTerm("dog", "Hund")]})
-    add_lexicon(toy_bundle, lexicon, tmp_path / "a.pt")
+    checkpoint = load_checkpoint(toy_checkpoint)
+    export_bundle(checkpoint, "float32", tmp_path / "a.pt", lexicon=lexicon, report=lambda line: None)
     convert_bundle(tmp_path / "a.pt", tmp_path / "a.verso")
     stored = [load_bundle(tmp_path / name).lexicon for name in ("a.pt", "a.verso")]
     assert [item and item.to_bytes() for item in stored] == [lexicon.to_bytes()] * 2
