@@ -45,10 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     precision = chosen_precision(arguments, device)
     checkpoint = load_checkpoint(PRETRAINED if arguments.pretrained else arguments.checkpoint)
     shortlist = pretrained_shortlist() if arguments.pretrained else None
+    lexicon = pretrained_lexicon() if arguments.pretrained else None
     if arguments.lexicon is not None:
         lexicon = read_lexicon(arguments.lexicon)
-    else:
-        lexicon = pretrained_lexicon() if arguments.pretrained else None
     export_bundle(
         checkpoint,
         precision,
