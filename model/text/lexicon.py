@@ -31,6 +31,8 @@ _BEGINNING = 4
 
 _WORD = re.compile(r"\w[\w'’-]*")
 
+_TITLES = frozenset({"Herr", "Herrn", "Frau", "Familie", "Dr", "Prof", "Mr", "Mrs", "Ms", "Sir", "Lady"})
+
 Pair = tuple[str, str]
 """Source and target language, without regions."""
 
@@ -65,7 +67,7 @@ class Lexicon:
     def find(self, text: str, pair: Pair, occupied: Sequence[Span]) -> list[tuple[Span, str]]:
         """The entries in a sentence, with their translations; the longest of entries that begin with the same word.
 
-        It takes time in proportion to the number of words.
+        Surnames are left out: "Herr Schneider" is no tailor. It takes time in proportion to the number of words.
 
         Args:
             text: The sentence.
@@ -87,7 +89,7 @@ class Lexicon:
             num_words = MAX_WORDS if lower[start:end] in firsts else 1
             for _, last in reversed(words[index : index + num_words]):
                 term = _match(lower[start:last], entries, pair[0]) if last - start <= _MAX_CHARACTERS else None
-                if term is None or overlaps((start, last), occupied):
+                if term is None or overlaps((start, last), occupied) or _is_surname(text, words, index, last):
                     continue
                 plain = text[start : start + len(term.source)]
                 if term.source == term.source.lower() or plain in (term.source, term.source.upper()):
@@ -131,6 +133,16 @@ class Lexicon:
                 )
             entries.setdefault((source, target), []).append(GlossaryTerm(parts[1], parts[2]))
         return cls(entries)
+
+
+def _is_surname(text: str, words: Sequence[Span], index: int, end: int) -> bool:
+    """Whether a single word is probably the name of a person: it follows a title, or another capital in a sentence."""
+    start, word_end = words[index]
+    if index == 0 or end != word_end or not text[start].isupper():
+        return False
+    begin, before_end = words[index - 1]
+    before, between = text[begin:before_end], text[before_end:start]
+    return between in (" ", ". ") and (before in _TITLES or (between == " " and begin > 0 and before[0].isupper()))
 
 
 def _check(term: GlossaryTerm) -> None:

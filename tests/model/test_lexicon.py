@@ -15,6 +15,7 @@ ENTRIES = {
         GlossaryTerm("ratifizieren", "ratify"),
         GlossaryTerm("Dunkle Energie", "dark energy"),
         GlossaryTerm("Energie", "energy"),
+        GlossaryTerm("Schneider", "tailor"),
     ]
 }
 LEXICON = Lexicon(ENTRIES)
@@ -40,6 +41,12 @@ def test_an_entry_matches_whole_words_only() -> None:
     assert words("Wolkenkratzerbau, Energiebedarf, Windenergie") == []
 
 
+@pytest.mark.parametrize("text", ["Sehr geehrte Frau Schneider,", "der Maler Schneider", "Prof. Schneider"])
+def test_a_surname_is_no_entry(text: str) -> None:
+    assert words(text) == []
+    assert words("Der Schneider lachte über den Schneider.") == [("Schneider", "tailor")] * 2
+
+
 def test_occupied_spans_contain_no_entry() -> None:
     assert words("Dunkle Energie", occupied=((0, 6),)) == [("Energie", "energy")]
 
@@ -52,7 +59,7 @@ def test_the_file_of_a_lexicon_gives_the_same_lexicon() -> None:
     content = LEXICON.to_bytes()
     assert content.decode().splitlines()[0] == "de-en\tWolkenkratzer\tskyscraper"
     assert Lexicon.from_bytes(content).to_bytes() == content
-    assert Lexicon.from_bytes(content).num_entries == {PAIR: 4}
+    assert Lexicon.from_bytes(content).num_entries == {PAIR: 5}
 
 
 @pytest.mark.parametrize(
