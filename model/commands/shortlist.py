@@ -7,7 +7,6 @@ from pathlib import Path
 
 from model.commands.models import say, with_progress
 from model.errors import ArtifactError, ConfigError
-from model.process.files import write_file
 from model.text.tokenizer import Tokenizer
 from model.training.shortlist import ShortlistSettings
 
@@ -99,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     shortlist = learn_for_model(manifest, tokenizer, pairs, settings.languages, shortlist_settings, with_progress)
     if alone:
         try:
-            write_file(arguments.out, shortlist.to_bytes())
+            arguments.out.write_bytes(shortlist.to_bytes())
         except OSError as error:
             raise ArtifactError(f"The table {arguments.out} cannot be written: {error.strerror}.") from error
     else:

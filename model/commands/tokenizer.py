@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from model.errors import ArtifactError
-from model.process.files import write_file
 
 EPILOG = """\
 examples:
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     lines = (line for path in arguments.learn for line in read_lines(path))
     tokenizer = learn_tokenizer(lines, arguments.vocab_size, arguments.languages)
     try:
-        write_file(arguments.out, tokenizer.model_proto)
+        arguments.out.write_bytes(tokenizer.model_proto)
     except OSError as error:
         raise ArtifactError(f"The tokenizer {arguments.out} cannot be written: {error.strerror}.") from error
     print(f"{arguments.out}: {tokenizer.vocab_size} tokens")

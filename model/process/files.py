@@ -86,14 +86,13 @@ def working_folder(unfinished: Path) -> Iterator[Path]:
 def remove_abandoned(folder: Path) -> None:
     """Delete the unfinished files of processes that were killed; not on Windows, where they are not locked.
 
+    What cannot be deleted stays.
+
     Args:
         folder: A folder in which only this program writes.
-
-    Raises:
-        OSError: One cannot be deleted.
     """
     for unfinished in folder.glob(f"*{UNFINISHED}"):
-        with contextlib.suppress(FileNotFoundError), _locked(unfinished, os.O_RDWR) as handle:
+        with contextlib.suppress(OSError), _locked(unfinished, os.O_RDWR) as handle:
             if handle is not None:
                 shutil.rmtree(_folder_of(unfinished), ignore_errors=True)
                 unfinished.unlink()

@@ -45,10 +45,10 @@ def main(argv: Sequence[str]) -> int:
             print(f"{name}: {reports[-1].summary()}", flush=True)
             for failure in reports[-1].failures:
                 print(f"  {failure}", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(report) for report in reports], indent=1), encoding="utf-8")
-    if arguments.table:
-        write_table(reports, arguments.table)
+            if arguments.json:
+                arguments.json.write_text(json.dumps([*map(asdict, reports)], indent=1), encoding="utf-8")
+            if arguments.table:
+                write_table(reports, arguments.table)
     return int(any(report.failures for report in reports))
 
 

@@ -30,9 +30,10 @@ def row(report: Report) -> str:
 
 
 def write_table(reports: Sequence[Report], document: Path) -> None:
-    """Replace the table of a document."""
+    """Write rows into the table of a document; rows of other scenarios stay."""
     text = document.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    table = f"{BEGIN}\n\n{HEAD}{''.join(map(row, reports))}\n{END}"
-    document.write_text(f"{before}{table}{after}", encoding="utf-8")
+    table, _, after = rest.partition(END)
+    rows = {line.split(" | ")[0]: f"{line}\n" for line in table.splitlines()[4:] if line}
+    rows |= {made.split(" | ")[0]: made for made in map(row, reports)}
+    document.write_text(f"{before}{BEGIN}\n\n{HEAD}{''.join(rows.values())}\n{END}{after}", encoding="utf-8")

@@ -174,7 +174,7 @@ class Trials:
                 self._start_again(what, history)
 
     def _start_after_cuts(self, operations: Sequence[Operation], numbers: set[int], *, after_answers: bool) -> None:
-        """Start again after a kill and power cuts at each of these operations and, if `after_answers`, after each answer."""
+        """Start again after a kill and power cuts at each of these operations, and after each answer if requested."""
         seen: set[bytes] = set()
         for what, is_kill, tree, history in self._cuts(operations, numbers, after_answers=after_answers):
             key = _digest(tree, history)
