@@ -91,8 +91,9 @@ def remove_abandoned(folder: Path) -> None:
     Args:
         folder: A folder in which only this program writes.
     """
-    for unfinished in folder.glob(f"*{UNFINISHED}"):
-        with contextlib.suppress(OSError), _locked(unfinished, os.O_RDWR) as handle:
+    folders = folder.glob(f"*{UNFINISHED}{_FOLDER}")
+    for unfinished in {*folder.glob(f"*{UNFINISHED}"), *(path.with_suffix("") for path in folders)}:
+        with contextlib.suppress(OSError), _locked(unfinished) as handle:
             if handle is not None:
                 shutil.rmtree(_folder_of(unfinished), ignore_errors=True)
                 unfinished.unlink()
@@ -155,7 +156,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
         return
     for number in itertools.count():
         unfinished = path.with_name(f"{path.name}{f'.{number}' if number else ''}{UNFINISHED}")
-        with _locked(unfinished, os.O_RDWR | os.O_CREAT) as handle:
+        with _locked(unfinished) as handle:
             if handle is not None:
                 os.ftruncate(handle, 0)
                 yield unfinished
@@ -163,9 +164,13 @@ def _unfinished(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, flags: int) -> Iterator[int | None]:
-    """Lock a file while the context is open; yields its descriptor, or None if another process or thread locked it."""
-    handle = os.open(path, flags, 0o666)
+def _locked(path: Path) -> Iterator[int | None]:
+    """Lock a file while the context is open; yields its descriptor, or None if another process or thread locked it.
+
+    Args:
+        path: The file; a missing one is made.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         yield handle if _lock(handle) and _is_at(handle, path) else None
     finally:

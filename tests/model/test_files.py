@@ -78,6 +78,7 @@ def test_the_unfinished_file_of_a_killed_process_is_taken_over(tmp_path: Path) -
 def test_abandoned_files_are_removed_and_those_that_are_being_written_are_not(tmp_path: Path) -> None:
     (tmp_path / "old.unfinished").touch()
     (tmp_path / "old.unfinished.folder").mkdir()
+    (tmp_path / "without its file.unfinished.folder").mkdir()
     with atomic_write(tmp_path / "new") as unfinished:
         unfinished.write_text("new")
         remove_abandoned(tmp_path)
