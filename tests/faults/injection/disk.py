@@ -30,7 +30,7 @@ class Operation:
 
     Args:
         kind: ``o`` open, ``c`` close, ``w`` write, ``t`` truncate, ``a`` allocate room, ``f`` sync, ``r`` rename,
-            ``u`` remove, ``m`` make a folder, ``n`` a note.
+            ``u`` remove, ``m`` make a folder, ``x`` one of these that failed by itself, ``n`` a note.
         fd: The descriptor.
         first: The flags, offset or size.
         second: The size.

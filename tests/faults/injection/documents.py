@@ -185,7 +185,7 @@ class Documents:
 
 def has_interrupted_file(document: dict[str, Any]) -> bool:
     """Whether a document has failed because the service ended while its file was read or written, as documented."""
-    return document["status"] == "failed" and document["problem"]["code"] == "document_too_complex"
+    return bool(document["status"] == "failed" and document["problem"]["code"] == "document_too_complex")
 
 
 def form() -> dict[str, Any]:

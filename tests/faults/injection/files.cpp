@@ -6,7 +6,7 @@
 // again at each start.
 //
 // The record is a sequence of entries: a line "KIND FD FIRST SECOND PATH_BYTES TARGET_BYTES DATA_BYTES", then the path,
-// the second path and the data.
+// the second path and the data. An operation that fails by itself, such as the opening of a missing file, is an "x".
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -85,6 +85,7 @@ void write_all(const void* data, size_t size) {
 void record(char kind, int fd, long first, long second, const std::string& path = {}, const std::string& target = {},
             const void* data = nullptr, size_t size = 0) {
   if (record_fd < 0) return;
+  const int error = errno;  // of the operation
   char line[160];
   const int length = snprintf(line, sizeof line, "%c %d %ld %ld %zu %zu %zu\n", kind, fd, first, second, path.size(),
                               target.size(), size);
@@ -92,6 +93,7 @@ void record(char kind, int fd, long first, long second, const std::string& path 
   write_all(path.data(), path.size());
   write_all(target.data(), target.size());
   write_all(data, size);
+  errno = error;
 }
 
 // Counts an operation; returns whether it must fail, with errno set. A full disk (ENOSPC) fails only what needs room.
@@ -109,7 +111,7 @@ bool is_first_of_full() { return failure == ENOSPC && num_failures == 1 && last_
 
 int opened(int fd, const std::string& path, int flags) {
   if (fd >= 0 && fd < kMaxFiles) is_watched[fd] = !path.empty();
-  if (fd >= 0 && !path.empty()) record('o', fd, flags, 0, path);
+  if (!path.empty()) record(fd >= 0 ? 'o' : 'x', fd, flags, 0, path);
   return fd;
 }
 
@@ -144,7 +146,11 @@ ssize_t write_watched(int fd, const struct iovec* pieces, int num_pieces, off_t 
   }
   const ssize_t written =
       offset < 0 ? write_here(fd, data.data(), data.size()) : write_at(fd, data.data(), data.size(), offset);
-  if (written > 0) record('w', fd, begin, written, {}, {}, data.data(), written);
+  if (written > 0) {
+    record('w', fd, begin, written, {}, {}, data.data(), written);
+  } else {
+    record('x', fd, begin, 0);
+  }
   return written;
 }
 
@@ -153,7 +159,7 @@ int change_file(int fd, char kind, long first, long second, bool needs_room, Cal
   std::lock_guard<std::recursive_mutex> lock(mutex);
   if (fails(needs_room)) return kind == 'a' ? errno : -1;
   const int result = call();
-  if (result == 0) record(kind, fd, first, second);
+  record(result == 0 ? kind : 'x', fd, first, second);
   return result;
 }
 
@@ -163,7 +169,7 @@ int change_name(char kind, const std::string& path, const std::string& target, b
   if (path.empty() && target.empty()) return call();
   if (fails(needs_room)) return -1;
   const int result = call();
-  if (result == 0) record(kind, -1, 0, 0, path, target);
+  record(result == 0 ? kind : 'x', -1, 0, 0, path, target);
   return result;
 }
 
