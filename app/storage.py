@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import ServiceError, SettingsError, StorageFull, StorageUnavailable, problem_for
+from model.process.files import make_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,8 +31,7 @@ def make_private_folder(folder: Path) -> None:
     Raises:
         OSError: It cannot be created.
     """
-    for parent in (*reversed(folder.parents), folder):
-        parent.mkdir(mode=0o700, exist_ok=True)
+    make_folder(folder, mode=0o700)
 
 
 def make_private(file: Path, *, make: bool = True) -> None:
@@ -86,10 +86,28 @@ def open_database(
             columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
             for name in declarations.keys() - columns:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {declarations[name]}")
+        require_writable(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def require_writable(connection: sqlite3.Connection) -> None:
+    """Check that a database with tables can be changed; nothing is written.
+
+    If SQLite cannot open a file for writing, because of an error that may be over soon, it opens it for reading. The
+    connection would then refuse all changes for as long as it lasts.
+
+    Args:
+        connection: The connection.
+
+    Raises:
+        sqlite3.OperationalError: It cannot be changed.
+    """
+    (table,) = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' LIMIT 1").fetchone()
+    with connection:
+        connection.execute(f"DELETE FROM {table} WHERE 0")
 
 
 def check_data_folder(folder: Path, *, make: bool) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from app.errors import SettingsError
-from app.storage import make_private, make_private_folder
+from app.storage import make_private, make_private_folder, require_writable
 
 VERSION = 1
 """Version of the tables. A file of a higher version comes from a later release and is refused."""
@@ -92,7 +92,9 @@ def _prepare(connection: sqlite3.Connection, path: Path, busy_s: float) -> None:
         raise SettingsError(f"VERSO_KEYS_DB: {path} has version {version} of a later release; the limit is {VERSION}.")
     if version < VERSION:
         connection.executescript(_SCHEMA)
+    require_writable(connection)
     connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
+    connection.execute("PRAGMA synchronous = FULL")  # a change survives a power failure; some builds of SQLite differ
 
 
 def _is_foreign(connection: sqlite3.Connection) -> bool:

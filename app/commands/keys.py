@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -90,6 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
         return actions[arguments.action](path, arguments, time.time())
     except SettingsError as error:
         return _failed(str(error))
+    except sqlite3.Error as error:
+        return _failed(f"{path} cannot be read or written: {error}.")
 
 
 def _create(path: Path, arguments: argparse.Namespace, now: float) -> int:

@@ -21,7 +21,7 @@ from app.documents.document import ACTIVE, DATABASE, MAX_ATTEMPTS, NO_MEMORY, Do
 from app.documents.sentence_store import EDITING_COLUMNS, SENTENCES_SCHEMA, SentenceStore
 from app.engine.caller import Priority
 from app.storage import make_private, open_database
-from model.process.files import put_in_place
+from model.process.files import UNFINISHED, atomic_write
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -50,6 +50,9 @@ _ADDED = {
 
 # FULL: committed data survives a power failure.
 _PRAGMAS = ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
+
+_PART = ".part"
+"""The ending of an unfinished file of an earlier release."""
 
 _COLUMNS = tuple(field.name for field in fields(Document) if field.name != "seconds_left")
 _ACTIVE = f"status IN {ACTIVE}"
@@ -81,7 +84,11 @@ class DocumentStore:
         self._database.row_factory = sqlite3.Row
         self.sentences = SentenceStore(self._database)
         """The sentences of documents that are edited."""
-        self._sweep()
+        try:
+            self._sweep()
+        except BaseException:
+            self.close()  # else no other store could use the folder
+            raise
 
     def close(self) -> None:
         """Release the folder; a private one is deleted."""
@@ -315,16 +322,15 @@ class DocumentStore:
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file that is complete or missing after a power failure."""
-        part = path.with_suffix(".part")
-        make_private(part)
-        part.write_bytes(content)
-        put_in_place(part, path)
+        with atomic_write(path) as unfinished:
+            make_private(unfinished)
+            unfinished.write_bytes(content)
 
     def _sweep(self) -> None:
         """Delete files without a document: a process was killed while it stored one."""
         ids = {row["id"] for row in self._database.execute("SELECT id FROM documents")}
         for path in self._folder.iterdir():
-            if path.suffix == ".part" or (path.suffix in (".source", ".result") and path.stem not in ids):
+            if path.suffix in (UNFINISHED, _PART) or (path.suffix in (".source", ".result") and path.stem not in ids):
                 path.unlink(missing_ok=True)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.process.files import atomic_write
+from model.process.files import atomic_write, working_folder
 
 _CODE_BYTES = 2_000_000
 """Largest size of a bundle's code and manifest."""
@@ -49,7 +48,7 @@ def write_bundle(module: Transformer, manifest: Manifest, files: Mapping[str, by
         ArtifactError: The disk is full or the folder cannot be written.
     """
     try:
-        with atomic_write(out, shared=True) as unfinished:
+        with atomic_write(out) as unfinished:
             if out.suffix == SUFFIX:
                 manifest = replace(manifest, format_version=DATA_FORMAT_VERSION)
                 _write_data(module, {**files, MANIFEST: manifest.to_json().encode()}, unfinished)
@@ -63,13 +62,18 @@ def write_bundle(module: Transformer, manifest: Manifest, files: Mapping[str, by
 def _write_scripted(module: Transformer, files: Mapping[str, bytes], out: Path) -> None:
     """Write a TorchScript archive.
 
+    Args:
+        module: The model.
+        files: Extra files by name.
+        out: The file, of :func:`model.process.files.atomic_write`.
+
     Raises:
         OSError: The disk is full, or the folder cannot be written.
         RuntimeError: torch cannot write it.
     """
-    with tempfile.TemporaryDirectory(prefix=".", dir=out.parent) as folder:
+    with working_folder(out) as folder:
         # torch calls the folder inside the archive like the file, so one name for all gives the same bytes.
-        raw = Path(folder) / f"{FOLDER}.pt"
+        raw = folder / f"{FOLDER}.pt"
         _reserve(raw, _num_bytes(module) + sum(map(len, files.values())) + _CODE_BYTES)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated.*")
@@ -131,7 +135,7 @@ def _write_copy(bundle: Path, manifest: Manifest, files: Mapping[str, bytes], ou
         if is_data_form(archive) != (out.suffix == SUFFIX):
             raise ArtifactError(f"{out} has the suffix of another form than {bundle}; convert it with 'verso convert'.")
     try:
-        with atomic_write(out, shared=True) as unfinished:
+        with atomic_write(out) as unfinished:
             _copy_archive(bundle, unfinished, {MANIFEST: manifest.to_json().encode(), **files})
     except OSError as error:
         raise ArtifactError(f"The bundle {out} could not be written: {error}.") from error

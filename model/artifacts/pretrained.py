@@ -18,6 +18,7 @@ from model.decoding.native.library import load_library
 from model.decoding.shortlist import SHORTLIST, Shortlist
 from model.errors import ArtifactError
 from model.network.quantised import activation_levels, int8_is_supported, torch_multiplies_bytes
+from model.process.files import remove_abandoned
 from model.process.folders import cache_folder
 from model.process.progress import Progress, no_progress
 from model.text.lexicon import LEXICON, Lexicon, read_lexicon
@@ -70,6 +71,7 @@ def build_pretrained(
     path = pretrained_path(device, cache_dir, precision=chosen)
     if not path.is_file() or not is_whole(path):
         report(f"building the {chosen} bundle {path}, once")
+        remove_abandoned(path.parent)
         export_bundle(
             load_checkpoint(PRETRAINED),
             chosen,

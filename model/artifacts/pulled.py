@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from model.artifacts.format import DATA_FORMAT_VERSION, FORMAT_VERSION
 from model.errors import ArtifactError
+from model.process.files import write_file
 from model.process.folders import cache_folder
 
 if TYPE_CHECKING:
@@ -170,7 +171,12 @@ class PulledBundles:
 
     def downloads(self, version: str) -> Path:
         """The folder for the files of a version while they are downloaded and imported."""
-        return self.folder / "downloads" / version
+        return self.all_downloads / version
+
+    @property
+    def all_downloads(self) -> Path:
+        """The folder of :meth:`downloads` for all versions."""
+        return self.folder / "downloads"
 
     def last(self) -> Path | None:
         """The bundle of the revision's version, as far as it is known without asking the hub; None if there is none."""
@@ -193,7 +199,7 @@ class PulledBundles:
             OSError: The folder cannot be written.
         """
         if not self.name.pinned and self._recorded() != version:
-            self._record.write_text(version, encoding="ascii")
+            write_file(self._record, version.encode())
 
     @property
     def _record(self) -> Path:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from model.bulk.files import ERRORS_ENDING, BulkFile
 from model.errors import DataError
-from model.process.files import atomic_write, file_digest, put_in_place
+from model.process.files import file_digest, put_in_place, write_file
 
 FOLDER = ".verso"
 """The folder of the records, within the output folder."""
@@ -193,8 +193,7 @@ class Records:
         return dict(record)
 
     def _write(self, file: BulkFile, record: dict[str, Any]) -> None:
-        with atomic_write(self._path(file)) as unfinished:
-            unfinished.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        write_file(self._path(file), json.dumps(record, indent=1).encode())
 
 
 def _is_same(file: BulkFile, recorded: dict[str, Any]) -> bool:

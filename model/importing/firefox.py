@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import os
 import urllib.error
 import urllib.request
 import zlib
@@ -132,21 +131,36 @@ class Firefox:
                 continue
             if file.size > REPORTED_BYTES:
                 self._report(f"downloading {file.name}, {file.size / 1e6:.0f} MB")
-            compressed = folder / f"{file.name}.gz"
-            max_bytes = file.size or _MAX_VOCABULARY_BYTES
-            self._download(name, f"{self.address}/{file.path}", compressed, max_bytes)
+            has_part = size_of(_partial(path)) > 0
             try:
-                with atomic_write(path) as unfinished:
-                    _inflate(compressed, unfinished, file, max_bytes)
-                    check_file(unfinished, file)
-            except OSError as error:
-                raise disk_error(error, name) or error from error
-            finally:
-                compressed.unlink(missing_ok=True)
+                self._download_file(name, file, path)
+            except ArtifactError as error:
+                if not has_part or isinstance(error, HubUnreachable):
+                    raise
+                # A power cut may have damaged what was there.
+                self._report(f"{error} It is downloaded from its beginning.")
+                self._download_file(name, file, path)
 
-    def _download(self, name: PulledName, url: str, out: Path, max_bytes: int) -> None:
+    def _download_file(self, name: PulledName, file: HubFile, path: Path) -> None:
+        """Download a file, or the rest of it, decompress it and check it.
+
+        Raises:
+            HubUnreachable: The registry cannot be reached, or the connection was lost without progress.
+            ArtifactError: It is damaged, larger than it may be, or cannot be written; nothing of it is kept.
+        """
+        partial, max_bytes = _partial(path), file.size or _MAX_VOCABULARY_BYTES
+        self._download(name, f"{self.address}/{file.path}", partial, max_bytes)
+        try:
+            with atomic_write(path) as unfinished:
+                _inflate(partial, unfinished, file, max_bytes)
+                check_file(unfinished, file)
+        except OSError as error:
+            raise disk_error(error, name) or error from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _download(self, name: PulledName, url: str, partial: Path, max_bytes: int) -> None:
         """Download a compressed file, or the rest of it; retry as long as each attempt receives something."""
-        partial = out.with_name(f"{out.name}.incomplete")
         while True:
             before = size_of(partial)
             try:
@@ -157,8 +171,7 @@ class Firefox:
                     raise HubUnreachable(
                         f"{error}; what was downloaded of {name} is kept, and the next attempt continues there"
                     ) from error
-            self._report(f"the connection was lost; {out.name} continues where it ended")
-        os.replace(partial, out)
+            self._report(f"the connection was lost; {partial.stem} continues where it ended")
 
     def _receive(self, name: PulledName, url: str, partial: Path, max_bytes: int) -> None:
         """Receive a file from the byte where an earlier attempt ended.
@@ -189,6 +202,11 @@ class Firefox:
                 return ArtifactError(f"{url} is refused with status {error.code}.")
             return HubUnreachable(f"{self.address} cannot be reached (it answered with status {error.code})")
         return HubUnreachable(f"{self.address} cannot be reached ({innermost_reason(error)})")
+
+
+def _partial(path: Path) -> Path:
+    """The file for the compressed content of another one, as far as it has been received."""
+    return path.with_name(f"{path.name}.gz.incomplete")
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):

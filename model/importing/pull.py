@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -15,6 +16,7 @@ from model.artifacts.pulled import PulledBundles, PulledName
 from model.errors import ArtifactError
 from model.importing.firefox import Firefox
 from model.importing.hub import Hub, HubFile, HubUnreachable, Snapshot
+from model.process.files import make_folder
 from model.process.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 _SHORT = 12
 """Digits of a version in messages."""
+
+_LOCK_S = 0.1
+"""Seconds to wait for a lock if what it protects can be done another time."""
 
 
 class Hubs:
@@ -177,6 +182,8 @@ class Puller:
             with _locked(self._bundles.folder / ".lock"):
                 if not bundle.is_file():  # another process may have made it in the meantime
                     self._make(hub, snapshot, bundle)
+        else:
+            self._remove_downloads()
         try:
             self._bundles.record(snapshot.version)
         except OSError as error:
@@ -241,7 +248,14 @@ class Puller:
             # The folder is an implementation detail: the user knows the model by its name.
             message = str(error).replace(f"{downloads}{os.sep}", f"{name}: ").replace(str(downloads), str(name))
             raise type(error)(message) from error
-        shutil.rmtree(downloads, ignore_errors=True)
+        shutil.rmtree(downloads.parent, ignore_errors=True)  # with what was begun of other versions
+
+    def _remove_downloads(self) -> None:
+        """Delete the downloads of a process that was killed when it had made its bundle."""
+        if self._bundles.all_downloads.is_dir():
+            # OSError: another process has the lock, or the cache is mounted read-only.
+            with contextlib.suppress(OSError), _locked(self._bundles.folder / ".lock", timeout=_LOCK_S):
+                shutil.rmtree(self._bundles.all_downloads, ignore_errors=True)
 
     def _tell(self, licence: str | None, version: str, files: list[HubFile]) -> None:
         megabytes = sum(file.size for file in files) / 1e6
@@ -264,7 +278,7 @@ class Puller:
         """
         folder = self._bundles.folder
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             writable = os.access(folder, os.W_OK)
         except OSError:
             writable = False
@@ -305,8 +319,13 @@ class Puller:
         )
 
 
-def _locked(path: Path) -> AbstractContextManager[object]:
-    """A lock between processes, so that one downloads and the others wait for its bundle."""
+def _locked(path: Path, timeout: float | None = None) -> AbstractContextManager[object]:
+    """A lock between processes, so that one downloads and the others wait for its bundle.
+
+    Args:
+        path: The file of the lock.
+        timeout: Seconds to wait for it, after which entering the context raises ``TimeoutError``; None for any time.
+    """
     from huggingface_hub.utils import WeakFileLock
 
-    return WeakFileLock(path)
+    return WeakFileLock(path, timeout=timeout)

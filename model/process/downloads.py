@@ -76,9 +76,14 @@ def receive(
                     file.write(piece)
                     progress(received, expected)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and start:  # another file than the one that was begun
-            partial.unlink()
-        raise
+        if error.code != 416 or not start:
+            raise
+        error.close()
+        if error.headers.get("Content-Range") == f"bytes */{start}":
+            return  # all of it had come
+        partial.unlink()  # of another file than the one that was begun
+        receive(opener, url, partial, limit, timeout_s, headers=headers, progress=progress)
+        return
     if expected is not None and received < expected:
         raise ConnectionEnded
 

@@ -260,6 +260,6 @@ def _read(file: Path) -> dict[str, npt.NDArray[Any]] | None:
 
 
 def _write(file: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Keep arrays. Several processes of a run may write the same file at once."""
-    with atomic_write(file, shared=True) as unfinished, unfinished.open("wb") as sink:
+    """Keep arrays."""
+    with atomic_write(file) as unfinished, unfinished.open("wb") as sink:
         np.savez(sink, allow_pickle=False, **arrays)

@@ -127,7 +127,8 @@ class Progress:
             writer = csv.DictWriter(sink, fieldnames=list(self.rows[-1]), extrasaction="ignore")
             writer.writeheader()
             writer.writerows(self.rows)
-        learning_curve(self.rows, run_dir / "curve.png")
+        with atomic_write(run_dir / "curve.png") as unfinished:
+            learning_curve(self.rows, unfinished)
 
 
 def _bleu(row: Row) -> float:

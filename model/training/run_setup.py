@@ -11,6 +11,7 @@ from typing import Any
 from model.artifacts.checkpoint import Checkpoint, load_checkpoint
 from model.errors import ConfigError
 from model.network.config import ModelConfig
+from model.process.files import make_folder, remove_abandoned
 from model.text.tokenizer import Tokenizer, VersoTokenizer
 from model.training.batches import BatchMaker
 from model.training.controlled_pairs import ControlledPairs
@@ -91,7 +92,9 @@ def set_up(
         DataError: A corpus is unusable.
         ArtifactError: A checkpoint cannot be read.
     """
-    run_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(run_dir)
+    if processes.is_first:
+        remove_abandoned(run_dir)
     tokenizer_dir = tokenizer_dir or Path()
     # Checked before the text is read, because that takes longer.
     resumed = load_checkpoint(run_dir / LAST) if (run_dir / LAST).exists() else None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
+from model.process.files import write_file
 from model.text.tokenizer import VersoTokenizer
 from model.text.tokenizer_training import learn_tokenizer
 from model.training.corpus import LoadedCorpus
@@ -57,6 +58,6 @@ def learn_vocabulary(
 
 def write_vocabulary(tokenizer: VersoTokenizer, folder: Path) -> None:
     """Write ``tokenizer.model``, and ``target-tokenizer.model`` if there is a separate target vocabulary."""
-    (folder / "tokenizer.model").write_bytes(tokenizer.model_proto)
+    write_file(folder / "tokenizer.model", tokenizer.model_proto)
     if tokenizer.target_proto is not None:
-        (folder / "target-tokenizer.model").write_bytes(tokenizer.target_proto)
+        write_file(folder / "target-tokenizer.model", tokenizer.target_proto)

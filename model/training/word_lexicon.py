@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from model.errors import ArtifactError
-from model.process.files import atomic_write
+from model.process.files import write_file
 from model.text.symbols import Span
 from model.training.corpus import Pair
 from model.training.shortlist import translation_shares
@@ -142,8 +142,7 @@ class WordLexicon:
         lexicon = cls.learn(pairs)
         try:
             tables = {"forward": lexicon.forward, "backward": lexicon.backward, "frequent": sorted(lexicon.frequent)}
-            with atomic_write(path) as unfinished:
-                unfinished.write_bytes(gzip.compress(json.dumps(tables, ensure_ascii=False).encode(), mtime=0))
+            write_file(path, gzip.compress(json.dumps(tables, ensure_ascii=False).encode(), mtime=0))
         except OSError as error:
             raise ArtifactError(f"The word lexicon {path} cannot be written: {error}.") from error
         return lexicon

@@ -130,6 +130,31 @@ def test_what_is_kept_for_speed_is_freed_and_the_sentences_are_tried_again(
     assert freed == ["verso-engine"]
 
 
+@pytest.mark.parametrize("name", ["join", "step"])
+def test_every_call_of_a_cohort_may_lack_memory_in_turn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call, num_calls, failing = getattr(FakeCohort, name), 0, 0
+    texts = ["one", "three", "a longer one"]
+
+    def lacking(cohort: FakeCohort, *arguments: Any) -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls == failing:
+            raise MemoryError
+        return call(cohort, *arguments)
+
+    monkeypatch.setattr(FakeCohort, name, lacking)
+    while failing <= num_calls:  # the last time, no call fails
+        num_calls, failing, inbox = 0, failing + 1, Inbox()
+        with engine_of(FakeTranslator()) as engine:
+            engine.ask([ids(text) for text in texts], GREEDY, inbox.deliver)
+            outcomes = inbox.take(len(texts))
+            assert [text_of(outcomes[index]) for index in range(len(texts))] == texts, failing
+            until(lambda engine=engine: engine.is_idle)  # type: ignore[misc]
+            assert (counted(engine, "finished"), counted(engine, "failed")) == (3, 0), failing
+            assert inbox.is_empty
+    assert failing > 1
+
+
 def test_other_cohorts_are_not_affected(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = FakeTranslator(), FakeTranslator(manifest=manifest_of("second", "fr-en"))
     second.step_gate.clear()

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from model.process.files import atomic_write, remove_abandoned, working_folder
 from model.process.folders import cache_folder
 
 logger = logging.getLogger("model.native")
@@ -193,7 +194,7 @@ def build_library() -> Path:
     """Compile the library unless that was done: beside its source or, if that folder is read-only, in the cache folder.
 
     Wheels bring the library along, beside its source. Two processes may build at the same time; each writes a file of
-    its own and then renames it.
+    its own.
 
     Returns:
         Its path.
@@ -210,10 +211,10 @@ def build_library() -> Path:
         if cached.is_file():
             return cached
         path = beside if os.access(beside.parent, os.W_OK) else cached
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            built = compile_library(Path(folder) / name, INSTALLATION)
-            built.replace(path)
+        remove_abandoned(path.parent)
+        with atomic_write(path) as unfinished, working_folder(unfinished) as folder:
+            # Copied, as the linker would replace the unfinished file by another one.
+            shutil.copyfile(compile_library(folder / name, INSTALLATION), unfinished)
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home directory
         raise Unavailable(f"the compiled decoder cannot be written ({error})") from error
     return path

@@ -321,7 +321,7 @@ def test_a_cache_that_cannot_be_written_serves_what_it_holds(
 
     # Permissions would not do: root, as which tests may run, can write everywhere.
     monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr("model.artifacts.pulled.write_file", refuse)
     assert pull() == bundle
     hub.repositories[NAME].branches["v1"] = commit
     assert pull(f"{NAME}@v1") == bundle
