@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from app.accounts.rates import RunningSentences
+from app.accounts.service import RequestCharge
+from app.accounts.usage import UsageStore
 from app.engine import joining
 from app.engine.bridge import EngineBridge
 from app.engine.calls import CallQueue
@@ -21,6 +24,8 @@ from app.engine.runner import Runner
 from app.engine.scheduler import Scheduler
 from app.engine.state import EngineState
 from app.engine.translation_cache import SentenceKey, TranslationCache
+from app.models.in_flight import RunningRequests
+from app.models.residency import Residency
 from tests.simulation.simulation import Report, draw, quiet, simulate
 
 MAX_SEEDS = 300
@@ -160,6 +165,48 @@ MUTANTS = (
         "_separate",
         "self._decode_alone(sentences)",
         "self._state.fail(sentences, InferenceFailed)",
+    ),
+    Mutant(
+        "a repeated request is counted again",
+        UsageStore,
+        "_count",
+        "if row is not None and row[1]:",
+        "if False:",
+    ),
+    Mutant(
+        "a quota ignores what is reserved",
+        UsageStore,
+        "reserve",
+        "if used + reserved + characters > quota:",
+        "if used + characters > quota:",
+    ),
+    Mutant(
+        "an answer does not wait until it is counted",
+        RequestCharge,
+        "settle",
+        "await self._accounts.settle(self._charge, self.characters)",
+        "self._accounts._answered.clear()",
+    ),
+    Mutant(
+        "the sentences of a key that has its limit are not counted",
+        RunningSentences,
+        "hold",
+        "if running + num_sentences > bound:",
+        "if num_sentences > bound:",
+    ),
+    Mutant(
+        "a model in use is evicted",
+        Residency,
+        "make_room",
+        "(model for model in candidates if not self._num_uses[model])",
+        "(model for model in candidates)",
+    ),
+    Mutant(
+        "a model is unloaded while requests use it",
+        RunningRequests,
+        "entered",
+        "self._tasks.add(task)",
+        "pass",
     ),
 )
 

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 SLACK_S = 1e-6
 
+LOST_S = 1.0
+"""Seconds after the last outcome in which a request must have got all its outcomes."""
+
+LOST_TURNS = 16
+"""Turns of threads between two searches for requests that have not."""
+
 
 @dataclass(eq=False)
 class Attempt:
@@ -98,6 +104,12 @@ class Process(ABC):
         self.ledger.check()
         require(self.shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
         require(len(self.shared._of_request) <= len(self.attempts), "work for a request that has ended")
+        if self.world.kernel.num_switches % LOST_TURNS == 0:
+            now = self.world.kernel.now
+            for pending in self.shared._of_request:
+                sentences = pending.sentences
+                is_lost = sentences and all(sentence.ended_at < now - LOST_S for sentence in sentences)
+                require(not is_lost, "the outcome of a sentence is lost", *(sentence.key for sentence in sentences))
 
     @abstractmethod
     def happen(self, what: What) -> None:

@@ -171,7 +171,7 @@ class Scenario:
         return random.Random(self.seed + 1_000_003)
 
 
-def draw_engine(seed: int, num_requests: int = 30) -> Scenario:
+def draw_engine(seed: int, num_requests: int = 25) -> Scenario:
     """The scenario of a seed."""
     rng = random.Random(seed)
     callers = [
@@ -240,7 +240,11 @@ def _ask(rng: random.Random, number: int, callers: list[Caller], texts: list[str
 
 def _patient(ask: Ask, rng: random.Random) -> Ask:
     """A long request of a caller who waits."""
-    sentences = tuple(replace(rng.choice(ask.sentences), options=OPTIONS[-1]) for _ in range(8))
+    chosen = [rng.choice(ask.sentences) for _ in range(8)]
+    sentences = tuple(  # each is different, so that none is shared or cached
+        replace(sentence, text=f"{sentence.text} {ask.number} {index}", options=OPTIONS[-1])
+        for index, sentence in enumerate(chosen)
+    )
     how: Literal["all", "each"] = "all" if ask.how == "call" else ask.how
     return replace(ask, sentences=sentences, how=how, deadline_s=300.0, leaves_s=None)
 

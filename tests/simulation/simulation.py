@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from model.process import allocator
+from tests.simulation.app_process import AppProcess
+from tests.simulation.app_scenario import AppScenario, draw_app
+from tests.simulation.disk import Disk
 from tests.simulation.engine_process import EngineProcess
 from tests.simulation.ledger import Trace
-from tests.simulation.scenario import Scenario, draw_engine
+from tests.simulation.scenario import Jump, Scenario, draw_engine
 from tests.simulation.world import World
 
 
@@ -40,15 +44,24 @@ def simulate(scenario: Scenario, *, keeps_lines: bool = False) -> Report:
     """Run a scenario."""
     trace = Trace(keeps_lines)
     try:
-        World(scenario, trace, EngineProcess).run()
+        if isinstance(scenario, AppScenario):
+            _run_app(scenario, trace)
+        else:
+            World(scenario, trace, EngineProcess).run()
     except Exception as error:  # noqa: BLE001  (whatever does not hold)
         return Report(scenario, trace, error)
     return Report(scenario, trace, None)
 
 
 def draw(seed: int) -> Scenario:
-    """The scenario of a seed."""
-    return draw_engine(seed)
+    """The scenario of a seed: every third is of the whole application, the others of an engine."""
+    return draw_app(seed) if seed % 3 == 2 else draw_engine(seed)
+
+
+def _run_app(scenario: AppScenario, trace: Trace) -> None:
+    with closing(Disk()) as disk:
+        World(scenario, trace, partial(AppProcess, disk=disk)).run()
+        disk.check(keeps_quota=not any(isinstance(event.what, Jump) for event in scenario.events))
 
 
 def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], max_runs: int = 400) -> Scenario:

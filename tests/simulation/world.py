@@ -67,6 +67,9 @@ class World:
             require(self.kernel.alive == ["world"], "threads stay", *self.kernel.alive)
         finally:
             self.trace.counts["switches"] += self.kernel.num_switches
+            if self.process is not None:
+                self.kernel.kill(self.process, self.process.loop)
+                self.process.close()
             self.kernel.close()
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
