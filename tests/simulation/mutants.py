@@ -6,7 +6,7 @@ import __future__ as future
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +28,14 @@ from app.models.in_flight import RunningRequests
 from app.models.residency import Residency
 from tests.simulation.simulation import Report, draw, quiet, simulate
 
-MAX_SEEDS = 300
+NUM_SEEDS = 300
 """Seeds in which a mutant must be noticed: those of the gate."""
+
+APP = range(2, NUM_SEEDS, 3)
+"""Seeds of the whole application."""
+
+ENGINE = tuple(seed for seed in range(NUM_SEEDS) if seed not in APP)
+"""Seeds of an engine."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Mutant:
         name: The function.
         old: A part of its source.
         new: What replaces this part.
+        seeds: The seeds that may notice it.
     """
 
     what: str
@@ -49,6 +56,7 @@ class Mutant:
     name: str
     old: str
     new: str
+    seeds: Sequence[int] = ENGINE
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -172,6 +180,7 @@ MUTANTS = (
         "_count",
         "if row is not None and row[1]:",
         "if False:",
+        APP,
     ),
     Mutant(
         "a quota ignores what is reserved",
@@ -179,6 +188,7 @@ MUTANTS = (
         "reserve",
         "if used + reserved + characters > quota:",
         "if used + characters > quota:",
+        APP,
     ),
     Mutant(
         "an answer does not wait until it is counted",
@@ -186,6 +196,7 @@ MUTANTS = (
         "settle",
         "await self._accounts.settle(self._charge, self.characters)",
         "self._accounts._answered.clear()",
+        APP,
     ),
     Mutant(
         "the sentences of a key that has its limit are not counted",
@@ -193,6 +204,7 @@ MUTANTS = (
         "hold",
         "if running + num_sentences > bound:",
         "if num_sentences > bound:",
+        APP,
     ),
     Mutant(
         "a model in use is evicted",
@@ -200,6 +212,7 @@ MUTANTS = (
         "make_room",
         "(model for model in candidates if not self._num_uses[model])",
         "(model for model in candidates)",
+        APP,
     ),
     Mutant(
         "a model is unloaded while requests use it",
@@ -207,14 +220,15 @@ MUTANTS = (
         "entered",
         "self._tasks.add(task)",
         "pass",
+        APP,
     ),
 )
 
 
-def noticed(mutant: Mutant, seeds: range = range(MAX_SEEDS)) -> Report | None:
+def noticed(mutant: Mutant) -> Report | None:
     """The first seed that notices a mutant; None if none does."""
     with mutant.planted():
-        for seed in seeds:
+        for seed in mutant.seeds:
             report = simulate(draw(seed))
             if report.error is not None:
                 return report
