@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
+from types import TracebackType
 from typing import Protocol
 
 from app.steady_pool import SteadyPool
@@ -31,7 +32,9 @@ class Lock(Protocol):
 
     def __enter__(self) -> object: ...
 
-    def __exit__(self, *error: object) -> object: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> bool | None: ...
 
 
 class Threads:

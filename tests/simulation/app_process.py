@@ -139,7 +139,12 @@ class AppProcess(Process):
     def leave(self, attempt: Attempt) -> None:
         """The server notices that a client has left."""
         attempt.has_left = True
-        self.loop.call_soon_threadsafe(lambda: attempt in self._left and self._left[attempt].set())
+
+        def notice() -> None:
+            if attempt in self._left:
+                self._left[attempt].set()
+
+        self.loop.call_soon_threadsafe(notice)
 
     def happen(self, what: What) -> None:
         """See :class:`tests.simulation.process.Process`."""

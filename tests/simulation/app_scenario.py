@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,7 +37,7 @@ class KeyLimits:
 
 KEYS = (
     KeyLimits(),
-    KeyLimits(characters_per_month=250),
+    KeyLimits(characters_per_month=120),
     KeyLimits(concurrent_sentences=3),
     KeyLimits(requests_per_minute=10),
     KeyLimits(priority=Priority.BULK),
@@ -74,7 +75,7 @@ class Post(Request):
     @property
     def longest_s(self) -> float:
         """Seconds after which it must have ended."""
-        num_parts = sum(len(sentences) + 1 for sentences in self.texts) + 2
+        num_parts = sum(len(sentences) + 1 for sentences in self.texts) + 3  # an error, the summary and the end
         return self.deadline_s + num_parts * self.reads_s + SLACK_S
 
 
@@ -140,11 +141,13 @@ def draw_app(seed: int, num_requests: int = 12) -> AppScenario:
     if rng.random() < 0.2:
         sentences += [f"Ab {FAILS} cdefg.", f"Ab {BREAKS} cdefg."]
     deadline_s = rng.choice((0.3, 5.0, 30.0))
+    all_keys = (NO_KEY, *range(len(KEYS)), 0, 1, 2)
+    keys = (rng.randrange(len(KEYS)),) if rng.random() < 0.3 else all_keys
     events: list[Event] = []
     time_s, pace_s = rng.choice((0.0, 0.5, 0.5)), rng.choice((0.005, 0.1, 1.0))
     for number in range(num_requests):
         time_s += rng.expovariate(1 / pace_s)
-        events.append(Event(time_s, _post(rng, number, sentences, deadline_s)))
+        events.append(Event(time_s, _post(rng, number, sentences, deadline_s, keys)))
     for what in _happenings(rng):
         events.append(Event(rng.uniform(0.3, 1.1 * time_s), what))
     return AppScenario(
@@ -186,7 +189,7 @@ def _sentence(rng: random.Random) -> str:
     return " ".join(["Abcd", *(rng.choice(_WORDS) for _ in range(rng.randint(1, 4)))]) + "."
 
 
-def _post(rng: random.Random, number: int, sentences: list[str], deadline_s: float) -> Post:
+def _post(rng: random.Random, number: int, sentences: list[str], deadline_s: float, keys: Sequence[int]) -> Post:
     num_texts = rng.choice((1, 1, 2))
     return Post(
         number,
@@ -196,7 +199,7 @@ def _post(rng: random.Random, number: int, sentences: list[str], deadline_s: flo
         num_retries=rng.choice((0, 2, 4)),
         texts=tuple(tuple(rng.choice(sentences) for _ in range(rng.choice((1, 1, 3)))) for _ in range(num_texts)),
         pair=rng.choice(PAIRS),
-        key=rng.choice((NO_KEY, *range(len(KEYS)), 0, 1, 2)),
+        key=rng.choice(keys),
         is_idempotent=rng.random() < 0.4,
         streams=rng.random() < 0.3,
         beam_size=rng.choice((1, 1, 2, 4)),

@@ -62,7 +62,7 @@ class Mutant:
     def planted(self) -> Iterator[None]:
         """Replace the function while the block runs."""
         original = vars(self.owner)[self.name]
-        function = original.__func__ if isinstance(original, classmethod) else original
+        function = inspect.unwrap(original.__func__ if isinstance(original, classmethod) else original)
         source = textwrap.dedent(inspect.getsource(function))
         assert source.count(self.old) == 1, f"{self.what}: {source.count(self.old)} parts of the source match"
         code = compile(

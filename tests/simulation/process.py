@@ -138,8 +138,10 @@ class Process(ABC):
         if world.kernel.is_over:
             return
         now, request = world.kernel.now, attempt.request
-        deadline = attempt.began + request.longest_s
-        late_s = now - max(deadline, world.jumped_at) - (world.kernel.delayed_s - attempt.delayed_s)
+        deadline = max(attempt.began + request.deadline_s, world.jumped_at)
+        late_s = (
+            now - deadline - (request.longest_s - request.deadline_s) - (world.kernel.delayed_s - attempt.delayed_s)
+        )
         require(late_s <= SLACK_S + max(DELAYS_S), "a request took longer than its deadline", request.number, late_s)
         if result == "expired":
             require(now >= attempt.began + request.deadline_s - SLACK_S, "a request was given up early", request.number)
