@@ -36,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help data train venv lock docs serve test coverage test-fast test-slow fuzz-short test-samples test-browser check check-page format clean
+.PHONY: help data train venv lock docs serve test coverage test-fast test-slow simulate fuzz-short test-samples test-browser check check-page format clean
 
 help:  ## list the targets
 	@echo "make serve, then open http://localhost:8000/"
@@ -104,6 +104,10 @@ test-slow: $(VENV)/develop-$(TORCH).stamp  ## run the tests that take minutes
 fuzz-short: $(VENV)/develop-$(TORCH).stamp  ## half a minute of fuzzing, as in the gate
 	$(BIN)/python -m tests.fuzz --short
 	$(BIN)/python -m scripts.fuzz_native --seconds 4 --jobs 2 --if-possible
+
+SEEDS ?= 10000
+simulate: $(VENV)/develop-$(TORCH).stamp  ## simulate the service on a virtual clock (SEEDS=100000; the gate has 300)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --processes $$($(BIN)/python -c 'import os; print(os.cpu_count())')
 
 SAMPLES ?= samples
 test-samples: $(VENV)/develop-$(TORCH).stamp  ## translate and check every document of a folder (SAMPLES=folder, OPTIONS=--stand-in)

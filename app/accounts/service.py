@@ -21,8 +21,8 @@ from app.accounts.rates import Rate, RequestRates, RunningSentences
 from app.accounts.store import KeyStore
 from app.accounts.usage import Charge, Usage, UsageStore, month_of
 from app.errors import AccountsUnavailable, InvalidIdempotencyKey, InvalidKey, KeyRequired
-from app.steady_pool import SteadyPool
 from app.storage import storage_errors
+from app.threads import SYSTEM, Threads
 
 LEASE_MARGIN_S = 60.0
 """Seconds after the longest request at which the reservation of a dead process lapses."""
@@ -46,6 +46,7 @@ class Accounts:
         longest_request_s: Seconds that a request may take.
         clock: Seconds since 1970, for expiry and months.
         steady_clock: A monotonic clock, in seconds, for requests a minute.
+        threads: Where the thread that writes comes from.
 
     Raises:
         SettingsError: The file cannot be used.
@@ -60,6 +61,7 @@ class Accounts:
         longest_request_s: float = 30.0,
         clock: Callable[[], float] = time.time,
         steady_clock: Callable[[], float] = time.monotonic,
+        threads: Threads = SYSTEM,
     ) -> None:
         self.running = RunningSentences()
         self._keys = None if keys_db is None else KeyStore(keys_db, READ_BUSY_S, make=False)
@@ -70,7 +72,7 @@ class Accounts:
         self._clock = clock
         self._rates = RequestRates(steady_clock)
         # One thread: a release never overtakes the reservation that it undoes.
-        self._writer = SteadyPool(1, "accounts")
+        self._writer = threads.pool(1, "accounts")
         self._committing = asyncio.Lock()
         self._answered: list[tuple[Charge, int]] = []
         self._next_commit: asyncio.Task[None] | None = None

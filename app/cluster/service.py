@@ -21,8 +21,8 @@ from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult, TextResult, Times, TranslateResult, answer_without_model
 from app.serving.text_translation import Deliver, StreamedSentence, StreamedText
 from app.settings import Settings
-from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
+from app.threads import SYSTEM, Threads
 from model.network.heads import AttentionHead
 
 logger = logging.getLogger("app.cluster")
@@ -67,6 +67,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         engines: The engines by name; if several have the same pair, the first one translates it.
         clock: A monotonic clock, in seconds.
         detector: Detects languages; uses lingua by default.
+        threads: Where threads come from.
     """
 
     def __init__(
@@ -76,8 +77,9 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         engines: Mapping[str, Engine],
         clock: Callable[[], float] = time.monotonic,
         detector: LanguageDetector | None = None,
+        threads: Threads = SYSTEM,
     ) -> None:
-        super().__init__(settings, metrics, SteadyPool(max_workers=1, thread_name_prefix="verso-detect"), clock)
+        super().__init__(settings, metrics, threads.pool(1, "verso-detect"), clock)
         self._engines = engines
         self._described: dict[str, list[RemoteModel]] = {}
         self._detector = detector or LanguageDetector()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
@@ -18,6 +17,7 @@ from app.engine.scheduler import Admission
 from app.engine.sentence_spans import trace_sentences
 from app.errors import NotReady
 from app.telemetry.tracing import stage
+from app.threads import SYSTEM, Threads
 from model.decoding.options import Outcome
 
 logger = logging.getLogger("app.bridge")
@@ -219,12 +219,13 @@ class Arriving:
         trace_sentences(self._pending)
 
 
-async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
+async def on_own_thread(run: Callable[[], _T], name: str, threads: Threads = SYSTEM) -> _T:
     """Run a slow function on a new daemon thread, which does not keep the process from ending.
 
     Args:
         run: The function.
         name: The thread's name.
+        threads: Where it comes from.
 
     Raises:
         NotReady: No thread can be started.
@@ -243,7 +244,7 @@ async def on_own_thread(run: Callable[[], _T], name: str) -> _T:
         _wake(loop, done)
 
     try:
-        threading.Thread(target=work, name=name, daemon=True).start()
+        threads.start(work, name)
     except RuntimeError as error:
         logger.error("no thread can be started", extra={"fields": {"thread": name, "reason": str(error)}})
         raise NotReady(5.0, "no_thread") from None

@@ -7,7 +7,6 @@ the last of these requests is cancelled.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from app.engine.queued_sentence import ModelRequest, QueuedSentence
 from app.engine.scheduler import Admission
 from app.engine.translation_cache import SentenceKey, TranslationCache
 from app.telemetry.metrics import Metrics
+from app.threads import SYSTEM, Threads
 from model.decoding.options import Hypothesis, Outcome
 
 
@@ -78,6 +78,7 @@ class SharedDecoding:
         coalesce: Whether equal sentences share one decoding.
         metrics: The metrics to update.
         clock: A monotonic clock, in seconds.
+        threads: Where its lock comes from.
     """
 
     def __init__(
@@ -87,13 +88,14 @@ class SharedDecoding:
         coalesce: bool,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
+        threads: Threads = SYSTEM,
     ) -> None:
         self._engine = engine
         self._cache = cache
         self._coalesce = coalesce
         self._metrics = metrics
         self._clock = clock
-        self._lock = threading.Lock()  # must be acquired before the engine's lock, never after it
+        self._lock = threads.lock()  # must be acquired before the engine's lock, never after it
         self._in_engine: dict[Hashable, _Shared] = {}
         self._of_request: dict[PendingRequest, list[Hashable]] = {}
 

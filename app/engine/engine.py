@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -31,6 +30,7 @@ from app.engine.state import EngineState, safely
 from app.engine.watchdog import Watchdog
 from app.errors import InferenceFailed, QueueFull
 from app.telemetry.metrics import Metrics
+from app.threads import SYSTEM, RunningThread, Threads
 from model.decoding.options import Outcome
 
 logger = logging.getLogger("app.engine")
@@ -58,6 +58,7 @@ class Engine:
         metrics: The metrics to update.
         clock: The scheduler's clock, in seconds.
         step_timeout_s: Seconds after which a step, or a function call, counts as hanging.
+        threads: Where its thread and its lock come from.
     """
 
     def __init__(
@@ -66,26 +67,27 @@ class Engine:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
         step_timeout_s: float = STEP_TIMEOUT_S,
+        threads: Threads = SYSTEM,
     ) -> None:
-        self._state = EngineState(scheduler, metrics, clock)
+        self._state = EngineState(scheduler, metrics, clock, threads.condition())
         self._wake = self._state.wake
         self._runner = Runner(self._state)
         self._watchdog = Watchdog(step_timeout_s, clock)
         self._keys = itertools.count()
         self._deaths: deque[float] = deque()
-        # A daemon thread, so that a step that never ends does not keep the process alive.
-        self._thread = threading.Thread(target=self._run, name="verso-engine", daemon=True)
+        self._threads = threads
+        self._thread: RunningThread | None = None
 
     def start(self) -> None:
         """Start the thread; returns at once."""
-        self._thread.start()
+        self._thread = self._threads.start(self._run, "verso-engine")
 
     def stop(self, timeout_s: float) -> None:
         """Stop the thread; callers that still wait receive :class:`Dropped`."""
         with self._wake:
             has_given_up, self._state.stopping = self._state.stopping, True
             self._wake.notify_all()
-        if self._thread.is_alive() and not has_given_up:
+        if self._thread is not None and self._thread.is_alive() and not has_given_up:
             self._thread.join(timeout_s)
         self._abandon()  # nothing is left, unless the thread was never started, or hangs
 

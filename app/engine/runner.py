@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -113,7 +112,7 @@ class Runner:
 
     def _make_calls(self) -> None:
         """Make the next call, and more while they are short: sentences wait no longer than for a step."""
-        until = time.perf_counter() + _CALLS_S
+        until = self._state.clock() + _CALLS_S
         while True:
             with self._state.wake:
                 call = self._state.calls.begin()
@@ -125,7 +124,7 @@ class Runner:
                 is_awaited = self._state.calls.end(call)
             if is_awaited:
                 safely(deliver)
-            if time.perf_counter() >= until:
+            if self._state.clock() >= until:
                 return
 
     def _leave(self, keys: set[int]) -> None:
@@ -168,13 +167,13 @@ class Runner:
 
     def _step(self, running: RunningCohort) -> None:
         if running.sentences:
-            began, num_rows = time.perf_counter(), running.cohort.num_rows
+            began, num_rows = self._state.clock(), running.cohort.num_rows
             self._state.num_works += 1
             finished = running.step()
             if finished is None:
                 self._separate(running)
                 return
-            self._state.metrics.stepped(num_rows, time.perf_counter() - began)
+            self._state.metrics.stepped(num_rows, self._state.clock() - began)
             self._settle(running, finished)
         if not running.sentences:
             self._running.remove(running)

@@ -63,6 +63,10 @@ class EventStream(Response):
             await self._others.aclose()
         await send({"type": "http.response.body", "body": b""})
 
+    async def close(self) -> None:
+        """End the work for a response that is not sent."""
+        await self._others.aclose()
+
     async def _send(self, send: Send, event: Event) -> None:
         await send({"type": "http.response.body", "body": self._write(event), "more_body": True})
 

@@ -198,6 +198,9 @@ class Residency:
             missing = [model for model in waiter.models if not model.in_memory]
             if missing and not waiter.ready.done():
                 await self._load(missing[0], waiter.models)
+            elif self._leaving in waiter.models:
+                async with self._loading:  # the model leaves for one that an operator loads
+                    pass
             for other in list(self._waiters):
                 if not other.ready.done() and self._are_ready(other.models):
                     self._begin_use(other.models)

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.engine.bridge import EngineBridge, on_own_thread
 from app.engine.capacity import BudgetFinder
@@ -27,6 +27,7 @@ from app.models.registry import LoadedModel, Registry
 from app.models.residency import Residency
 from app.settings import ENV_PREFIX
 from app.telemetry.metrics import Metrics
+from app.threads import SYSTEM, Threads
 from model.errors import ModelError
 from model.languages import LanguagePairs
 from model.process.memory import give_back_freed_memory
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 logger = logging.getLogger("app.models")
+
+_T = TypeVar("_T")
 
 _THREAD = "verso-loader"
 
@@ -54,6 +57,8 @@ class ModelStore:
         changed: Called when a model has been loaded and when unloading begins.
         metrics: The metrics to update.
         max_bytes: Most memory of models, which are then loaded on their first use; None if all stay in memory.
+        clock: A monotonic clock, in seconds.
+        threads: Where the threads that load come from.
     """
 
     def __init__(
@@ -66,6 +71,8 @@ class ModelStore:
         changed: Callable[[], None],
         metrics: Metrics,
         max_bytes: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        threads: Threads = SYSTEM,
     ) -> None:
         self._bundles = bundles
         self._registry = registry
@@ -73,10 +80,12 @@ class ModelStore:
         self._budgets = budgets
         self._warm_up_widths = warm_up_widths
         self._changed = changed
+        self._clock = clock
+        self._threads = threads
         self._loading = asyncio.Lock()
         self._residency: Residency | None = None
         if max_bytes is not None:
-            self._residency = Residency(max_bytes, self._loading, self._load, self._release, metrics)
+            self._residency = Residency(max_bytes, self._loading, self._load, self._release, metrics, clock)
 
     async def load_configured(self, num_threads: int) -> None:
         """Load the configured bundles. No model serves before all are warmed up and the budget is determined.
@@ -102,7 +111,7 @@ class ModelStore:
             return translators
 
         async with self._loading:
-            translators = await on_own_thread(load, _THREAD)
+            translators = await self._on_thread(load)
             await self._measure(translators, num_threads)
             for translator in translators:
                 self._add(LoadedModel(translator))
@@ -110,11 +119,11 @@ class ModelStore:
     async def _load_first(self, residency: Residency, num_threads: int) -> None:
         """Load the first configured bundle, and describe the others by their manifests."""
         async with self._loading:
-            bundles = await on_own_thread(self._bundles.describe_configured, _THREAD)
+            bundles = await self._on_thread(self._bundles.describe_configured)
             for bundle in bundles:
                 _check_size(bundle, residency.max_bytes)
             models = [LoadedModel(None, bundle=bundle) for bundle in bundles]
-            models[0].loaded = await on_own_thread(partial(self._load_warm, bundles[0]), _THREAD)
+            models[0].loaded = await self._on_thread(partial(self._load_warm, bundles[0]))
             await self._measure([models[0].translator], num_threads)
             for model in models[1:]:
                 self._bridge.budget = self._budgets.with_model(self._bridge.budget, model)
@@ -177,10 +186,10 @@ class ModelStore:
             ModelAlreadyLoaded: A model with its name is loaded.
             Dropped: The engine was stopped.
         """
-        began = time.perf_counter()
+        began = self._clock()
         async with self._loading:
             try:
-                bundle = await on_own_thread(lambda: self._bundles.describe(file, sha256), _THREAD)
+                bundle = await self._on_thread(lambda: self._bundles.describe(file, sha256))
                 if bundle.manifest.name in self._registry.names:
                     raise ModelAlreadyLoaded(bundle.manifest.name)
                 if self._residency is not None:
@@ -198,7 +207,7 @@ class ModelStore:
             if self._residency is not None:
                 model.bundle = bundle
                 self._residency.add(model)
-            self._add(model, file=file, duration_ms=round((time.perf_counter() - began) * 1000))
+            self._add(model, file=file, duration_ms=round((self._clock() - began) * 1000))
         return model
 
     async def unload(self, name: str, timeout_s: float) -> float:
@@ -214,7 +223,7 @@ class ModelStore:
         Raises:
             UnknownModel: No model with this name is loaded.
         """
-        began = time.perf_counter()
+        began = self._clock()
         model = self._registry.remove(name)
         if model is None:
             raise UnknownModel(name, self._registry.names)
@@ -228,14 +237,14 @@ class ModelStore:
             await self._residency.remove(model)
         else:
             await self._release(model)
-        duration_s = time.perf_counter() - began
+        duration_s = self._clock() - began
         fields = {"model": name, "duration_ms": round(duration_s * 1000), "requests_given_up": not finished}
         logger.info("unloaded", extra={"fields": fields})
         return duration_s
 
     async def _load(self, bundle: StoredBundle) -> Translator:
         """Load a bundle and warm it up while other models decode."""
-        translator = await on_own_thread(partial(self._load_warm, bundle), _THREAD)
+        translator = await self._on_thread(partial(self._load_warm, bundle))
         if translator.device != "cpu":
             await self._on_engine(partial(translator.check_graphs, self._warm_up_widths))
             await self._warm_up_on_gpu(translator)
@@ -257,9 +266,12 @@ class ModelStore:
         await self._bridge.call(lambda: None)
         with contextlib.suppress(NotReady, InferenceFailed):  # without a thread, memory goes back with the next model
             if device == "cpu":
-                await on_own_thread(give_back_freed_memory, _THREAD)
+                await self._on_thread(give_back_freed_memory)
             else:
                 await self._bridge.call(lambda: give_back_freed_memory(device))
+
+    async def _on_thread(self, run: Callable[[], _T]) -> _T:
+        return await on_own_thread(run, _THREAD, self._threads)
 
     def _warm_up_on_cpu(self, translator: Translator) -> None:
         if translator.device == "cpu":

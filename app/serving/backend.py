@@ -7,6 +7,7 @@ import contextlib
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import Executor
 from typing import Generic, Literal, TypeVar
 
 from app.errors import DeadlineExceeded, NotReady, PairInTwoLegs
@@ -17,7 +18,6 @@ from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult, TextResult, Times, TranslateResult
 from app.serving.text_translation import Deliver, StreamedSentence, StreamedText
 from app.settings import Settings
-from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
 from model.languages import LanguagePairs
 from model.network.heads import AttentionHead
@@ -71,7 +71,7 @@ class TranslationBackend(ABC, Generic[ModelT]):
     _registry: Registry[ModelT]
     _chooser: ModelChooser[ModelT]
 
-    def __init__(self, settings: Settings, metrics: Metrics, pool: SteadyPool, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, pool: Executor, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics

@@ -28,8 +28,8 @@ from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult, TextResult, Times
 from app.serving.text_translation import Deliver, TextTranslation
 from app.settings import Settings
-from app.steady_pool import SteadyPool
 from app.telemetry.metrics import Metrics
+from app.threads import SYSTEM, Threads
 from model.network.heads import AttentionHead
 from model.process.memory import give_back_freed_memory
 from model.process.threads import usable_threads
@@ -63,6 +63,7 @@ class TranslationService(TranslationBackend[LoadedModel]):
         bundles: Loads translators.
         clock: A monotonic clock, in seconds.
         detector: Detects languages; with lingua by default.
+        threads: Where threads and locks come from.
     """
 
     def __init__(
@@ -72,8 +73,9 @@ class TranslationService(TranslationBackend[LoadedModel]):
         bundles: BundleSource,
         clock: Callable[[], float] = time.monotonic,
         detector: LanguageDetector | None = None,
+        threads: Threads = SYSTEM,
     ) -> None:
-        super().__init__(settings, metrics, SteadyPool(max_workers=2, thread_name_prefix="verso-prepare"), clock)
+        super().__init__(settings, metrics, threads.pool(2, "verso-prepare"), clock)
         initial_budget = Budget(max_tokens=0, max_rows=0)
         self._engine = Engine(
             Scheduler(initial_budget, settings.queue_sentences, clock),
@@ -81,9 +83,10 @@ class TranslationService(TranslationBackend[LoadedModel]):
             clock,
             # A step that takes longer than a request may take cannot lead to an answer.
             settings.step_timeout_s or max(STEP_TIMEOUT_S, settings.deadline_s),
+            threads,
         )
         cache = TranslationCache(settings.cache_bytes)
-        shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock)
+        shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock, threads)
         self._bridge = EngineBridge(self._engine, shared)
         self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
         self._registry = Registry(settings.pivot_language)
@@ -95,10 +98,19 @@ class TranslationService(TranslationBackend[LoadedModel]):
             reserved_bytes=settings.model_memory or 0,
         )
         self._store = ModelStore(
-            bundles, self._registry, self._bridge, budgets, widths, self._models_changed, metrics, settings.model_memory
+            bundles,
+            self._registry,
+            self._bridge,
+            budgets,
+            widths,
+            self._models_changed,
+            metrics,
+            settings.model_memory,
+            clock,
+            threads,
         )
         # A separate thread: lingua loads for up to a second, and other requests need the threads of the pool.
-        self._detection_pool = SteadyPool(max_workers=1, thread_name_prefix="verso-detect")
+        self._detection_pool = threads.pool(1, "verso-detect")
         metrics.watch_gpus(lambda: self._translators)
         self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._detect_off_loop)
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
@@ -106,9 +106,7 @@ class TextTranslation:
         clock: A monotonic clock, in seconds.
     """
 
-    def __init__(
-        self, bridge: EngineBridge, pool: ThreadPoolExecutor, max_sentences: int, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, bridge: EngineBridge, pool: Executor, max_sentences: int, clock: Callable[[], float]) -> None:
         self._bridge = bridge
         self._pool = pool
         self._max_sentences = max_sentences

@@ -261,6 +261,23 @@ async def test_a_model_may_be_loaded_and_unloaded_by_an_operator() -> None:
         assert [model.name for model in service.models] == ["fr"]
 
 
+async def test_a_request_for_a_model_that_leaves_for_one_of_the_operator_waits_until_it_is_loaded_again() -> None:
+    going = held_translator(manifest_of("de", "de-en"))
+    bundles = FakeBundles(going, files={"it.pt": of("it")})
+    async with service_with(bundles, model_memory=NUM_BYTES) as service:
+        first = asyncio.create_task(translate(service, "de", "first"))
+        await eventually(going.stepping.is_set)
+        loading = asyncio.create_task(service.load_model("it.pt", None))
+        await asyncio.sleep(0.02)  # lets it look for room
+        second = asyncio.create_task(translate(service, "de", "second"))
+        await asyncio.sleep(0.02)  # lets it wait; the event loop stays free
+        going.step_gate.set()
+        assert await first == ["FIRST"]
+        assert (await loading).name == "it"
+        assert await second == ["SECOND"]
+        assert in_memory(service) == ["de"]
+
+
 async def test_a_model_that_is_unloaded_while_it_loads_refuses_its_requests() -> None:
     going = held_translator(manifest_of("de", "de-en"))
     async with serving(going, of("fr"), room_for=1, drain_timeout_s=0.0) as (service, _):

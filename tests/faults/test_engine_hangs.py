@@ -85,6 +85,7 @@ def test_a_step_that_ends_after_all_delivers_nothing_twice_and_its_thread_ends()
         look_for(engine, clock, STEP_TIMEOUT_S + 2)
         assert isinstance(inbox.take(1)[0], Dropped)
         translator.release.set()
+        assert engine._thread is not None
         engine._thread.join(PATIENCE_S)
         assert not engine._thread.is_alive()
         assert (counted(engine, "cancelled"), counted(engine, "finished")) == (1, 0)

@@ -48,6 +48,7 @@ from app.telemetry.logs import log_fields
 from model.errors import EmptySource, InvalidMarkup, InvalidPrefix, MarkupNotKept, SeveralSentences
 
 if TYPE_CHECKING:
+    from app.accounts.service import RequestCharge
     from model.translation.quantities import NumberUse
     from model.translation.results import SpanUse
 
@@ -107,7 +108,10 @@ async def translate(
     async with metered(request, texts, body) as charge:
         job = await translation_request(request, body, texts)
         if media_type != "application/json":
-            return await begin(_events(request, service_of(request).stream(job)), media_type)
+            stream = await begin(_events(request, service_of(request).stream(job)), media_type)
+            if charge is not None:
+                await _count(charge, stream)
+            return stream
         outcome = await service_of(request).translate(job)
         if len(texts) == 1 and isinstance(outcome.results[0], Exception):
             _summary(request, outcome)
@@ -121,6 +125,19 @@ async def translate(
         usage=usage,
         timings_ms=timings,
     )
+
+
+async def _count(charge: RequestCharge, stream: EventStream) -> None:
+    """Count a request whose first event is ready, before it is sent; end its work if it cannot be counted.
+
+    Raises:
+        AccountsUnavailable: It cannot be counted.
+    """
+    try:
+        await charge.settle()
+    except BaseException:
+        await stream.close()
+        raise
 
 
 def _num_answered(texts: Sequence[str], outcome: TranslateResult) -> int:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from app.accounts.usage import UsageStore
+from app.main import create_app
+from app.settings import Settings
 from tests.app.accounts.keyed import bearer, make_key, serving, used
+from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator
+from tests.app.serving import client_of
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +46,23 @@ async def test_a_stream_beyond_the_quota_does_not_begin(tmp_path: Path) -> None:
     async with serving(keys_db=path) as client:
         refused = await client.post("/translate", json=ASKED, headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (429, "quota_exceeded")
+    assert used(path) == (0, 0)
+
+
+async def test_a_stream_that_cannot_be_counted_ends_its_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys.sqlite"
+    headers = bearer(make_key(path), accept="application/x-ndjson")
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(UsageStore, "settle_all", fail)
+    app = create_app(Settings(**BUDGET, keys_db=path), FakeBundles(FakeTranslator(step_s=0.01)))
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        await app.state.service.wait_loaded()
+        refused = await client.post("/translate", json={**ASKED, "text": f"Go. A {'long ' * 30}day."}, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (503, "accounts_unavailable")
+        assert not app.state.service._engine._state.unanswered, "its second sentence is withdrawn"
     assert used(path) == (0, 0)
 
 

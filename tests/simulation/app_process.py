@@ -1,0 +1,389 @@
+"""A process that is the whole application: callers send HTTP requests with keys, the operator loads models."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from starlette.datastructures import State
+from starlette.types import Message
+
+from app.accounts.service import Accounts
+from app.documents.service import DocumentService
+from app.errors import ServiceError
+from app.http.route_table import Application, RouteTable
+from app.main import _set_state, _with_middleware, create_app
+from app.models.bundles import StoredBundle
+from app.serving.service import TranslationService
+from app.settings import Settings
+from model.errors import ArtifactError
+from tests.app.fakes import BUDGET, NUM_BYTES, FakeBundles, FakeTranslator, WordDetector
+from tests.simulation.app_scenario import (
+    CONFIGURED,
+    KEYS,
+    MODELS,
+    NO_KEY,
+    AppScenario,
+    DiskFault,
+    Load,
+    LoadFault,
+    Post,
+    Revoke,
+    Unload,
+)
+from tests.simulation.disk import Disk, time_of_day
+from tests.simulation.ledger import EngineLedger, require
+from tests.simulation.process import Attempt, Process
+from tests.simulation.scenario import What
+from tests.simulation.stand_in import FAILS, model_named
+from tests.simulation.world import World
+
+LOAD_S = 0.2
+"""Seconds that loading a model takes."""
+
+STARTS_S = 2.0
+"""Seconds in which a process has loaded its models, unless threads are busy."""
+
+_NDJSON = "application/x-ndjson"
+
+
+class SimulatedBundles(FakeBundles):
+    """Bundles of stand-ins, which take time to load and sometimes fail.
+
+    Args:
+        process: Loads them.
+    """
+
+    def __init__(self, process: AppProcess) -> None:
+        models = {f"{name}.pt": process.models[name] for name in MODELS}
+        super().__init__(*(process.models[name] for name in CONFIGURED), files=dict(models))
+        self._process = process
+
+    def load_configured(self) -> list[FakeTranslator]:
+        """See :class:`app.models.bundles.BundleSource`."""
+        self._process.world.kernel.sleep(LOAD_S)
+        return super().load_configured()
+
+    def load(self, bundle: StoredBundle) -> FakeTranslator:
+        """See :class:`app.models.bundles.BundleSource`."""
+        self._process.world.kernel.sleep(LOAD_S)
+        if self._process.num_load_faults:
+            self._process.num_load_faults -= 1
+            raise ArtifactError("The bundle is damaged.")
+        return super().load(bundle)
+
+
+class AppProcess(Process):
+    """A process with the whole application, without a socket.
+
+    Args:
+        world: The world.
+        disk: What outlasts the process.
+    """
+
+    def __init__(self, world: World, disk: Disk) -> None:
+        super().__init__(world)
+        scenario, clock = world.scenario, world.kernel.clock
+        assert isinstance(scenario, AppScenario)
+        self.disk = disk
+        self.num_load_faults = 0
+        self.models = {name: model_named(name, *pairs) for name, pairs in MODELS.items()}
+        for model in self.models.values():
+            model.machine = self.machine
+        self.settings = Settings(
+            max_batch_rows=scenario.budget.max_rows,
+            max_batch_tokens=scenario.budget.max_tokens,
+            max_beam_size=4,
+            max_hypotheses=1,
+            queue_sentences=scenario.max_waiting,
+            cache_bytes=scenario.cache_bytes,
+            coalesce="on" if scenario.coalesce else "off",
+            deadline_s=scenario.deadline_s,
+            drain_timeout_s=1.0,
+            step_timeout_s=30.0,
+            threads=1,
+            model_memory=None if scenario.max_models is None else scenario.max_models * NUM_BYTES,
+        )
+        bundles = SimulatedBundles(self)
+        self.app, table = _application()
+        state = self.app.state = State()
+        _set_state(self.app, self.settings, bundles, None)
+        self.metrics = state.metrics
+        self.service = state.service = TranslationService(
+            self.settings, self.metrics, bundles, clock, WordDetector(), self.threads
+        )
+        state.documents = DocumentService(self.settings, self.service)
+        self.accounts = state.accounts = Accounts(
+            disk.path,
+            longest_request_s=scenario.deadline_s,
+            clock=lambda: time_of_day(clock()),
+            steady_clock=clock,
+            threads=self.threads,
+        )
+        assert self.accounts._usage is not None
+        disk.attach(self.accounts._usage)
+        self.app.middleware_stack = _with_middleware(table, self.app, self.settings, True)
+        self.engine = self.service._engine
+        self.shared = self.service._bridge._shared
+        self.ledger = EngineLedger(self.engine, self.machine, world.trace)
+        self._began = clock()
+        self._unloads = any(isinstance(event.what, Unload) for event in scenario.events)
+        self._models_change = self._unloads or scenario.max_models is not None
+        self._left: dict[Attempt, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def leave(self, attempt: Attempt) -> None:
+        """The server notices that a client has left."""
+        attempt.has_left = True
+
+        def notice() -> None:
+            if attempt in self._left:
+                self._left[attempt].set()
+
+        self.loop.call_soon_threadsafe(notice)
+
+    def happen(self, what: What) -> None:
+        """See :class:`tests.simulation.process.Process`."""
+        if isinstance(what, Load):
+            self._operate(lambda: self.service.load_model(f"{what.name}.pt", None))
+        elif isinstance(what, Unload):
+            self._operate(lambda: self._unload(what.name))
+        elif isinstance(what, LoadFault):
+            self.num_load_faults += 1
+        elif isinstance(what, Revoke):
+            self.disk.revoke(what.key, time_of_day(self.world.kernel.now))
+        elif isinstance(what, DiskFault):
+            self.disk.faults.append((what.method, what.after_commit))
+
+    def check(self) -> None:
+        """See :class:`tests.simulation.process.Process`."""
+        super().check()
+        for number, limits in enumerate(KEYS):
+            if limits.concurrent_sentences is not None:
+                running = self.accounts.running._running.get(self.disk.ids[number], 0)
+                require(running <= limits.concurrent_sentences, "too many sentences of a key", number, running)
+        residency = self.service._store._residency
+        if residency is not None:
+            loaded = sum(model.num_bytes for model in residency._resident)
+            require(loaded <= residency.max_bytes, "models exceed their memory", loaded)
+            require(all(model.in_memory for model in residency._num_uses), "a model in use is not in memory")
+
+    def close(self) -> None:
+        """Close the file of keys."""
+        for store in (self.accounts._keys, self.accounts._usage):
+            if store is not None:
+                store.close()
+
+    def _operate(self, work: Callable[[], Any]) -> None:
+        """Run a request of the operator, which may be refused."""
+
+        async def run() -> None:
+            with contextlib.suppress(ServiceError):
+                await work()
+
+        def begin() -> None:
+            task = self.loop.create_task(run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self.loop.call_soon_threadsafe(begin)
+
+    async def _unload(self, name: str) -> None:
+        await self.service.unload_model(name)
+        if name not in self.service._registry.names:
+            used = [sentence.key for sentence in self.engine._state.unanswered.values() if sentence.model_name == name]
+            require(not used, "sentences of a model that is not loaded", name, *used)
+
+    async def _live(self) -> None:
+        async with self.app.router.lifespan_context(self.app):
+            waits = [asyncio.create_task(self.stopping.wait()), asyncio.create_task(self.service.engine_given_up())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task in waits:
+                task.cancel()
+            has_given_up = self.engine.has_given_up
+            await self.service.drain(self.settings.drain_timeout_s)
+            while self.attempts or self._tasks:
+                await asyncio.sleep(0.01)
+        require(not self.accounts.running._running, "sentences of keys stay", self.accounts.running._running)
+        self.world.ended(self, has_given_up)
+
+    async def _answer(self, attempt: Attempt) -> str:
+        post = attempt.request
+        assert isinstance(post, Post)
+        parts: list[Message] = []
+        is_read = False
+        left = self._left[attempt] = asyncio.Event()
+
+        async def receive() -> Message:
+            nonlocal is_read
+            if not is_read:
+                is_read = True
+                return {"type": "http.request", "body": _body(post)}
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            parts.append(message)
+            if post.reads_s and message["type"] == "http.response.body":
+                await asyncio.sleep(post.reads_s)
+
+        try:
+            await self.app(self._scope(post), receive, send)
+        finally:
+            del self._left[attempt]
+            if self.world.kernel.is_over or not parts:
+                self._note_unknown(post, attempt)
+        if not parts:
+            return "left"
+        return self._checked(post, attempt, parts)
+
+    def _note_unknown(self, post: Post, attempt: Attempt) -> None:
+        if post.key != NO_KEY:
+            self.disk.unknown(post.key, _id(post, attempt), post.num_characters)
+
+    def _checked(self, post: Post, attempt: Attempt, parts: list[Message]) -> str:
+        """The kind of an answer, which is right."""
+        status: int = parts[0]["status"]
+        body = b"".join(part.get("body", b"") for part in parts)
+        if status != 200:
+            code: str = json.loads(body)["code"]
+            if code == "accounts_unavailable":
+                self._note_unknown(post, attempt)
+            require(self._may_have(code, attempt), "a refusal without reason", post.number, status, body.decode())
+            return "expired" if code == "deadline_exceeded" else code
+        if post.streams:
+            return self._check_stream(post, attempt, body)
+        answer = json.loads(body)
+        num_characters = 0
+        for sentences, entry in zip(post.texts, answer["translations"], strict=True):
+            if self._check_entry(attempt, sentences, entry):
+                num_characters += len(" ".join(sentences))
+        self.disk.answered(post.key, _id(post, attempt), num_characters)
+        return "answered"
+
+    def _check_entry(self, attempt: Attempt, sentences: tuple[str, ...], entry: dict[str, Any]) -> bool:
+        """Whether an entry is a translation, which is right; otherwise it has an error with a reason."""
+        if "error" in entry:
+            require(self._may_have(entry["error"]["code"], attempt), "a text failed without reason", entry)
+            return False
+        right = translated(sentences, entry["model"], (entry.get("via") or {}).get("model"))
+        require(entry["text"] == right, "a wrong translation", attempt.request.number, entry["text"], right)
+        return True
+
+    def _check_stream(self, post: Post, attempt: Attempt, body: bytes) -> str:
+        """A stream has each sentence once and in order, and each text, unless it breaks off with an error."""
+        self.disk.answered(post.key, _id(post, attempt), post.num_characters)
+        events = [json.loads(line) for line in body.splitlines()]
+        is_done = bool(events) and events[-1]["event"] == "done"
+        next_sentence = dict.fromkeys(range(len(post.texts)), 0)
+        texts: list[int] = []
+        for event in events:
+            if event["event"] == "sentence":
+                require(event["sentence"] == next_sentence[event["text"]], "sentences of a stream", post.number, event)
+                next_sentence[event["text"]] += 1
+            elif event["event"] == "translation":
+                self._check_entry(attempt, post.texts[event["text"]], event["translation"])
+                texts.append(event["text"])
+            elif event["event"] == "error":
+                require(self._may_have(event["code"], attempt), "a stream failed without reason", post.number, event)
+                if event.get("text") is not None:
+                    texts.append(event["text"])
+                elif event["code"] == "deadline_exceeded":
+                    return "late stream"
+        require(len(set(texts)) == len(texts), "a text is streamed twice", post.number, *texts)
+        if is_done:
+            require(len(texts) == len(post.texts), "a stream lacks texts", post.number, *texts)
+            return "answered"
+        if events and events[-1]["event"] == "error":
+            return "broken stream"
+        require(attempt.has_left, "a stream broke off", post.number)
+        return "left"
+
+    def _may_have(self, code: str, attempt: Attempt) -> bool:
+        """Whether a request may have been refused with a code."""
+        post = attempt.request
+        assert isinstance(post, Post)
+        words = " ".join(" ".join(sentences) for sentences in post.texts)
+        limits = KEYS[post.key] if post.key != NO_KEY else None
+        match code:
+            case "queue_full" | "deadline_unreachable" | "deadline_exceeded":
+                return limits is not None
+            case "not_ready":
+                is_loading = attempt.began < self._began + STARTS_S
+                return is_loading or self.service.state != "ready" or self._models_change
+            case "limit_exceeded":
+                return limits is not None
+            case "key_required":
+                return limits is None
+            case "invalid_key":
+                return limits is not None and (limits.expires_s is not None or post.key in self.disk.revoked)
+            case "rate_limited":
+                return limits is not None and limits.requests_per_minute is not None
+            case "quota_exceeded":
+                return limits is not None and limits.characters_per_month is not None
+            case "concurrency_exceeded":
+                return limits is not None and limits.concurrent_sentences is not None
+            case "accounts_unavailable":
+                return self.disk.num_faults > 0
+            case "inference_failed":
+                return bool(self.ledger.failed) or self.machine.num_faults["death"] > 0
+            case "decoding_failed":
+                return FAILS in words
+            case "unsupported_pair":
+                return self._unloads or post.pair == "de-en"
+        return False
+
+    def _scope(self, post: Post) -> dict[str, Any]:
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        if post.key != NO_KEY:
+            headers.append((b"authorization", f"Bearer {self.disk.tokens[post.key]}".encode()))
+        if post.is_idempotent:
+            headers.append((b"idempotency-key", f"request-{post.number}".encode()))
+        if post.streams:
+            headers.append((b"accept", _NDJSON.encode()))
+        return {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/translate",
+            "raw_path": b"/translate",
+            "query_string": b"",
+            "root_path": "",
+            "headers": headers,
+            "client": ("127.0.0.1", 5000),
+            "server": ("localhost", 80),
+            "state": {},
+        }
+
+
+def _body(post: Post) -> bytes:
+    source, _, target = post.pair.partition("-")
+    texts = [" ".join(sentences) for sentences in post.texts]
+    search: dict[str, Any] = {"decoding": "greedy"} if post.beam_size == 1 else {"beam_size": post.beam_size}
+    return json.dumps({"text": texts, "source": source, "target": target, **search}).encode()
+
+
+def _id(post: Post, attempt: Attempt) -> str:
+    """What identifies a request for the accounts: attempts with an ``Idempotency-Key`` are one request."""
+    return str(post.number) if post.is_idempotent else f"{post.number}/{attempt.number}"
+
+
+def translated(sentences: tuple[str, ...], model: str, first: str | None = None) -> str:
+    """The translation of a text by a model, after that of the first of two legs, if there is one."""
+    letters = model[0] if first is None else model[0] + first[0]
+    return " ".join((letters + sentence).upper() for sentence in sentences)
+
+
+@cache
+def _application() -> tuple[Application, RouteTable]:
+    """The application and its routes, which all simulations of this process share; making them takes 30 ms."""
+    app = create_app(Settings(**BUDGET), FakeBundles())
+    stack: Any = app.middleware_stack
+    while not isinstance(stack, RouteTable):
+        stack = stack.app
+    return app, stack

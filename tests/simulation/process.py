@@ -1,0 +1,156 @@
+"""A process that serves callers, and what a caller has sent it."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.engine.coalescing import SharedDecoding
+from app.engine.engine import Engine
+from app.telemetry.metrics import Metrics
+from tests.simulation.kernel import DELAYS_S
+from tests.simulation.ledger import EngineLedger, require
+from tests.simulation.locks import SimulatedThreads
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.scenario import Request, What
+from tests.simulation.stand_in import Machine
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+SLACK_S = 1e-6
+
+LOST_S = 1.0
+"""Seconds after the last outcome in which a request must have got all its outcomes."""
+
+LOST_TURNS = 16
+"""Turns of threads between two searches for requests that have not."""
+
+
+@dataclass(eq=False)
+class Attempt:
+    """A request that was sent to a process.
+
+    Args:
+        request: What is requested.
+        number: Counts the attempts of the request.
+        began: Clock time when its task began; its deadline counts from then.
+        delayed_s: Seconds for which threads had been preempted by then.
+        task: The task that answers it.
+        is_over: Whether the client has an answer, or knows that there is none.
+        has_left: Whether the client has left.
+    """
+
+    request: Request
+    number: int
+    began: float = 0.0
+    delayed_s: float = 0.0
+    task: asyncio.Task[None] | None = None
+    is_over: bool = False
+    has_left: bool = False
+
+
+class Process(ABC):
+    """One life of a process: an event loop, an engine, and the requests that it answers.
+
+    Subclasses set :attr:`engine`, :attr:`shared`, :attr:`metrics` and :attr:`ledger`.
+
+    Args:
+        world: The world.
+    """
+
+    engine: Engine
+    shared: SharedDecoding
+    metrics: Metrics
+    ledger: EngineLedger
+
+    def __init__(self, world: World) -> None:
+        scenario, kernel = world.scenario, world.kernel
+        self.world = world
+        self.threads = SimulatedThreads(kernel, self)
+        self.attempts: dict[Attempt, None] = {}
+        self.is_over = False
+        self.machine = Machine(kernel.sleep, scenario.step_s, scenario.row_s, lambda *_: None, lambda: (), lambda: ())
+        self.loop = SimulatedLoop(kernel, self.threads)
+        self.stopping = asyncio.Event()
+
+    def start(self) -> None:
+        """Start the event loop."""
+        self.world.kernel.start(lambda: self.loop.run_until_complete(self._live()), "loop", self)
+
+    def send(self, attempt: Attempt) -> None:
+        """A client sends a request."""
+        self.attempts[attempt] = None
+
+        def begin() -> None:
+            attempt.task = self.loop.create_task(self._handle(attempt))
+            attempt.task.add_done_callback(lambda _: self._left_at_once(attempt))
+
+        self.loop.call_soon_threadsafe(begin)
+
+    def leave(self, attempt: Attempt) -> None:
+        """A client leaves."""
+        attempt.has_left = True
+        self.loop.call_soon_threadsafe(lambda: attempt.task is not None and attempt.task.cancel())
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self.loop.call_soon_threadsafe(self.stopping.set)
+
+    def check(self) -> None:
+        """What must hold after each turn of a thread."""
+        self.ledger.check()
+        require(self.shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
+        require(len(self.shared._of_request) <= len(self.attempts), "work for a request that has ended")
+        if self.world.kernel.num_switches % LOST_TURNS == 0:
+            now = self.world.kernel.now
+            for pending in self.shared._of_request:
+                sentences = pending.sentences
+                is_lost = sentences and all(sentence.ended_at < now - LOST_S for sentence in sentences)
+                require(not is_lost, "the outcome of a sentence is lost", *(sentence.key for sentence in sentences))
+
+    @abstractmethod
+    def happen(self, what: What) -> None:
+        """An event that only this kind of process knows."""
+
+    def close(self) -> None:  # noqa: B027  (most have nothing)
+        """Close the files of a process that has ended."""
+
+    @abstractmethod
+    async def _live(self) -> None:
+        """Serve, and call :meth:`World.ended` at the end."""
+
+    @abstractmethod
+    async def _answer(self, attempt: Attempt) -> str:
+        """Answer a request; returns the kind of the result."""
+
+    async def _handle(self, attempt: Attempt) -> None:
+        world = self.world
+        attempt.began, attempt.delayed_s = world.kernel.now, world.kernel.delayed_s
+        try:
+            result = await self._answer(attempt)
+        except asyncio.CancelledError:
+            result = "left"
+        finally:
+            del self.attempts[attempt]
+        if world.kernel.is_over:
+            return
+        now, request = world.kernel.now, attempt.request
+        deadline = max(attempt.began + request.deadline_s, world.jumped_at)
+        late_s = (
+            now - deadline - (request.longest_s - request.deadline_s) - (world.kernel.delayed_s - attempt.delayed_s)
+        )
+        require(late_s <= SLACK_S + max(DELAYS_S), "a request took longer than its deadline", request.number, late_s)
+        if result == "expired":
+            require(now >= attempt.began + request.deadline_s - SLACK_S, "a request was given up early", request.number)
+        if result == "left":
+            require(attempt.has_left, "a request was cancelled without reason", request.number)
+        world.answered(attempt, result)
+
+    def _left_at_once(self, attempt: Attempt) -> None:
+        """A client may leave before its task begins."""
+        if attempt in self.attempts and not self.world.kernel.is_over:
+            del self.attempts[attempt]
+            self.world.answered(attempt, "left")
