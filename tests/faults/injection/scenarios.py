@@ -11,6 +11,7 @@ SCENARIOS = {
     "usage": ("usage", "Requests"),
     "documents": ("documents", "Documents"),
     "glossaries": ("glossaries", "Glossaries"),
+    "memories": ("memories", "Memories"),
     "bundles": ("artifacts", "Bundles"),
     "checkpoints": ("artifacts", "Checkpoints"),
     "decoder": ("caches", "CompiledDecoder"),
