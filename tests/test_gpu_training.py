@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +79,25 @@ def test_the_last_call_cools_down_and_leaves_a_checkpoint_to_export(
 
 
 def test_a_call_ends_when_its_time_is_over(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = threading.Event()
+
     def endless(*arguments: Any, **options: Any) -> Path:
         train(*arguments, **options, stop_after_steps=1)
-        time.sleep(600)
+        trained.set()
+        time.sleep(60)
         raise AssertionError("no signal came")
 
     monkeypatch.setattr(train_gpu, "train", endless)
     timers: list[float] = []
 
     class ShortTimer(threading.Timer):
-        def __init__(self, seconds: float, *rest: Any) -> None:
+        def __init__(self, seconds: float, function: Callable[..., object], arguments: Sequence[object]) -> None:
+            def interrupt() -> None:
+                trained.wait(60)  # an update may take any time
+                function(*arguments)
+
             timers.append(seconds)
-            super().__init__(3.0, *rest)
+            super().__init__(1.0, interrupt)
 
     monkeypatch.setattr(threading, "Timer", ShortTimer)
     assert call(packed, tmp_path, "first") is None
