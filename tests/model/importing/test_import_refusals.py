@@ -682,7 +682,7 @@ def full(*_: Any, **__: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("write", ["torch.jit.save", "shutil.copyfileobj", "os.replace", "tempfile.mkdtemp"])
+@pytest.mark.parametrize("write", ["torch.jit.save", "shutil.copyfileobj", "os.replace"])
 def test_a_full_disk_is_reported_and_leaves_no_file(
     copy: Copy,
     tmp_path: Path,
