@@ -127,4 +127,4 @@ def found(store: MemoryStore, id: str, sentences: list[str]) -> list[str | None]
     """The stored translations of sentences."""
     lookup = Lookup(store.connection)
     pairs = lookup.pairs("key", [id], "en", "de")
-    return [match and match.target for match in lookup.exact(pairs, sentences)]
+    return [None if match is None else match.target for match in lookup.exact(pairs, sentences)]
