@@ -240,7 +240,7 @@ def test_the_index_of_decisions_has_every_record_with_its_title() -> None:
     assert [name for _, name, _ in index] == sorted(path.name for path in folder.glob("[0-9]*.md"))
 
 
-STAGES_OF_SHIPPED = {"general", "continued", "focused", "cooldown", "phrases", "phrases-and-chat"}
+STAGES_OF_SHIPPED = {"general", "continued", "focused", "cooldown", "phrases", "phrases-and-chat", "long", "finish"}
 
 
 @pytest.mark.parametrize(

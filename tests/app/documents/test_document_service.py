@@ -110,8 +110,8 @@ def hold_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, translator: Fake
     event = threading.Event()
     store = DocumentStore.add_translations
 
-    def store_and_hold(*arguments: Any) -> None:
-        store(*arguments)
+    def store_and_hold(*arguments: Any, **options: Any) -> None:
+        store(*arguments, **options)
         if not event.is_set():
             translator.step_gate.clear()
             event.set()
@@ -271,10 +271,10 @@ async def test_a_broken_store_does_not_end_the_service(monkeypatch: pytest.Monke
 async def test_a_document_waits_for_a_disk_that_fails_and_is_not_failed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     store, failures = DocumentStore.add_translations, iter(range(3))
 
-    def failing(*arguments: Any) -> None:
+    def failing(*arguments: Any, **options: Any) -> None:
         if next(failures, None) is not None:
             raise sqlite3.OperationalError("disk I/O error")
-        store(*arguments)
+        store(*arguments, **options)
 
     monkeypatch.setattr(worker, "RETRY_S", 0.01)
     monkeypatch.setattr(DocumentStore, "add_translations", failing)
