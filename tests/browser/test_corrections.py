@@ -16,7 +16,7 @@ from tests.browser.chromium import Watch, watched_page
 from tests.browser.test_documents import choose_files, files, text_file
 from tests.browser.test_edit import field, open_edit, rows, saved
 from tests.browser.translating import translation
-from tests.browser.views import open_view
+from tests.browser.views import answered, open_view
 from tests.server import Server, served
 
 
@@ -147,6 +147,7 @@ def test_corrections_meet_wcag_and_the_keyboard_reaches_every_control(
         screenshot(f"corrections-{scheme}")
         assert_accessible(page, scheme)
     page.reload()  # the Tab key begins at the top of the page
+    answered(page.get_by_role("main"), "translate")
     expect(marks(page)).to_be_visible()
     page.locator("details.correct").evaluate("(details) => { details.open = true; }")
     expect(rows(page)).to_have_count(2)

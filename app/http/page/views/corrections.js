@@ -22,6 +22,13 @@ const MAX_CHARACTERS = 5000;
 /** Maximum number of sentences that are marked. */
 const MAX_MARKED = 50;
 
+/** How a sentence used what is stored. */
+const USES = /** @type {const} */ ({
+  exact: "corrections.exact",
+  steered: "corrections.steered",
+  offered: "corrections.offered",
+});
+
 /** What is stored, and what can be. */
 export class Corrections {
   /** Fields of a request that uses the corrections, also those of similar sentences. */
@@ -143,7 +150,7 @@ export class Corrections {
       {},
       h("span", { class: "marked-sentence", dir: "auto" }, quote),
       " ",
-      h("span", { class: "muted" }, t(`corrections.${use.status}`, values)),
+      h("span", { class: "muted" }, t(USES[use.status], values)),
       " ",
       use.status !== "offered" && takeBack,
     );
