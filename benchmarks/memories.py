@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import lzma
 import os
 import random
 import resource
@@ -47,6 +46,7 @@ from benchmarks.processes import started
 from benchmarks.servers import ROOT, running, verso
 from benchmarks.tables import percentile
 from model.artifacts.pretrained import build_pretrained
+from model.training.corpus import read_parallel
 from model.translation.memory import MemoryMatch
 
 WARM_UP = 50
@@ -67,11 +67,7 @@ DATA = Path(__file__).resolve().parents[1] / "data" / "translated"
 
 def sentence_pairs() -> Iterator[tuple[str, str]]:
     """Sentences and their translations, endlessly; after the first round with a number that makes them new."""
-    lines = [
-        lzma.decompress((DATA / f"forward-en.{language}.xz").read_bytes()).decode().splitlines()
-        for language in ("en", "de")
-    ]
-    pairs = [(source, target) for source, target in zip(*lines, strict=True) if source and target]
+    pairs = [pair for pair in read_parallel(DATA / "forward-en", ("en", "de")) if all(pair)]
     for number in count():
         for source, target in pairs:
             yield (source, target) if not number else (f"{number}. {source}", f"{number}. {target}")

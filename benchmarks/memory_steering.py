@@ -18,7 +18,6 @@ A way that does not apply to a sentence falls back to the model.
 
 from __future__ import annotations
 
-import lzma
 import random
 import re
 import sys
@@ -29,12 +28,20 @@ from pathlib import Path
 from model.artifacts.pretrained import pretrained_path
 from model.errors import InputError
 from model.scores import score
+from model.text.quantities.names import NAMES
+from model.training.corpus import read_parallel
 from model.translation.options import TranslationOptions
 from model.translation.transfer import steered, transferred
 from model.translator import Translator
 
 DEV = Path(__file__).resolve().parents[1] / "data" / "dev"
 SETS = ("written", "forward", "passages")
+
+_ENGLISH, _GERMAN = NAMES["en"], NAMES["de"]
+_COUNTRIES = (
+    "Germany Deutschland, France Frankreich, Italy Italien, Spain Spanien, Austria Österreich, Poland Polen, "
+    "England England, Norway Norwegen, Sweden Schweden, Russia Russland, China China, Japan Japan, India Indien"
+)
 
 CLASSES: tuple[dict[str, str], ...] = (
     dict(
@@ -44,79 +51,9 @@ CLASSES: tuple[dict[str, str], ...] = (
             strict=True,
         )
     ),
-    dict(
-        zip(
-            ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"],
-            ["Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"],
-            strict=True,
-        )
-    ),
-    dict(
-        zip(
-            [
-                "January",
-                "February",
-                "March",
-                "April",
-                "June",
-                "July",
-                "August",
-                "September",
-                "October",
-                "November",
-                "December",
-            ],
-            [
-                "Januar",
-                "Februar",
-                "März",
-                "April",
-                "Juni",
-                "Juli",
-                "August",
-                "September",
-                "Oktober",
-                "November",
-                "Dezember",
-            ],
-            strict=True,
-        )
-    ),
-    dict(
-        zip(
-            [
-                "Germany",
-                "France",
-                "Italy",
-                "Spain",
-                "Austria",
-                "Poland",
-                "England",
-                "Norway",
-                "Sweden",
-                "Russia",
-                "China",
-                "Japan",
-                "India",
-            ],
-            [
-                "Deutschland",
-                "Frankreich",
-                "Italien",
-                "Spanien",
-                "Österreich",
-                "Polen",
-                "England",
-                "Norwegen",
-                "Schweden",
-                "Russland",
-                "China",
-                "Japan",
-                "Indien",
-            ],
-            strict=True,
-        )
-    ),
+    dict(zip(_ENGLISH.weekdays, _GERMAN.weekdays, strict=True)),
+    {month: other for month, other in zip(_ENGLISH.months, _GERMAN.months, strict=True) if month != "May"},
+    dict(pair.split() for pair in _COUNTRIES.split(", ")),
     {
         name: name
         for name in ("Berlin", "London", "Paris", "Hamburg", "Rome", "Madrid", "Vienna")
@@ -150,11 +87,7 @@ class Edit:
 def edits(rng: random.Random) -> Iterator[Edit]:
     """At most one edit of each kind of each sentence."""
     for name in SETS:
-        sources, targets = (
-            lzma.decompress((DEV / f"{name}.{language}.xz").read_bytes()).decode().splitlines()
-            for language in ("en", "de")
-        )
-        for source, target in zip(sources, targets, strict=True):
+        for source, target in read_parallel(DEV / name, ("en", "de")):
             numbers = [
                 n for n in re.findall(r"(?<![\w.,:/-])\d{1,4}(?![\w.,:/-]*\d)", source) if _once(n, source, target)
             ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from app.errors import ServiceError
+from model.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from app.memories.store import MemoryInfo, MemoryStore
@@ -73,9 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = arguments.data_dir or Path(os.environ.get(VARIABLE, "") or os.devnull)
     if str(folder) == os.devnull:
-        return _failed(f"name the folder of the service: --data-dir DIR, or {VARIABLE}.")
+        raise ConfigError(f"name the folder of the service: --data-dir DIR, or {VARIABLE}.")
     if arguments.action != "import" and not (folder / FILE_NAME).exists():
-        return _failed(f"{folder} has no translation memories; 'verso memory import' makes one.")
+        raise ConfigError(f"{folder} has no translation memories; 'verso memory import' makes one.")
     limits = {name: value for name, value in os.environ.items() if name.startswith("VERSO_MAX_MEMOR")}
     actions: dict[str, Callable[[MemoryStore, argparse.Namespace], int]] = {
         "import": _import,
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             store.close()
     except (ServiceError, TmxRefused, LookupError, OSError, sqlite3.Error) as error:
-        return _failed(str(error))
+        raise DataError(str(error)) from error
 
 
 def _import(store: MemoryStore, arguments: argparse.Namespace) -> int:
@@ -109,7 +110,7 @@ def _import(store: MemoryStore, arguments: argparse.Namespace) -> int:
             more, num_skipped = add_texts(store, None, memory, batch, time.time())
             added, skipped = added + more, skipped + num_skipped
     if memory is None:
-        return _failed(f"{arguments.file} has no units.")
+        raise DataError(f"{arguments.file} has no units.")
     print(memory.id)
     print(
         f"{memory.name} ({memory.source}): {added.new} units added, {added.replaced} replaced, {added.unchanged} "
@@ -183,8 +184,3 @@ def _named(store: MemoryStore, name: str) -> MemoryInfo:
     if len(named) > 1:
         raise LookupError(f"{len(named)} memories are named {name!r}; give the id of one, which 'list' shows.")
     return named[0] if named else store.get(None, name)
-
-
-def _failed(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return 1

@@ -1,4 +1,4 @@
-"""Errors of stored glossaries and documents."""
+"""Errors of stored glossaries, documents and translation memories."""
 
 from __future__ import annotations
 

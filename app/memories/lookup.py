@@ -79,9 +79,9 @@ class Lookup:
             (owner,),
         ).fetchall()
         if ids:
-            known = {id for id, *_ in rows} | {CORRECTIONS}
+            own_ids = {id for id, *_ in rows} | {CORRECTIONS}
             for id in ids:
-                if id not in known:
+                if id not in own_ids:
                     raise MemoryNotFound(id)
         plain, code = plain_code(source), standard_code(target)
         varieties = (code, plain_code(target))  # other varieties of the target language come last
@@ -112,12 +112,12 @@ class Lookup:
             sentences: The sentences; None is not looked up.
             threshold: The lowest score.
         """
-        found: dict[str, MemoryMatch | None] = {}
+        best_matches: dict[str, MemoryMatch | None] = {}
         for sentence in sentences:
-            if sentence is not None and sentence not in found:
+            if sentence is not None and sentence not in best_matches:
                 matches = self.similar(pairs, sentence, threshold, 1)
-                found[sentence] = matches[0] if matches else None
-        return [None if sentence is None else found[sentence] for sentence in sentences]
+                best_matches[sentence] = matches[0] if matches else None
+        return [None if sentence is None else best_matches[sentence] for sentence in sentences]
 
     def similar(self, pairs: Pairs, sentence: str, threshold: float, limit: int) -> list[MemoryMatch]:
         """Stored translations of a sentence and of similar ones, the best first.

@@ -254,9 +254,9 @@ class MemoryService:
         """
         if set(choice.ids) == {CORRECTIONS}:
             return
-        known = {memory.id for memory in await self.all(owner)} | {CORRECTIONS}
+        own_ids = {memory.id for memory in await self.all(owner)} | {CORRECTIONS}
         for id in choice.ids:
-            if id not in known:
+            if id not in own_ids:
                 raise MemoryNotFound(id)
 
     def chosen(self, owner: str | None, choice: MemoryChoice) -> ChosenMemories:

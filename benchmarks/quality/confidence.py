@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.quality.command_line import main as run_program
-from model.commands.calibrate import graded_by_pair, measured_quality, print_quality
+from model.commands.calibrate import graded_by_pair, report_quality
 from model.commands.models import (
     add_decoding_arguments,
     add_model_arguments,
@@ -70,15 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{sum(not row.right for row in translated)} of {len(rows)} translations are to be graded")
         return 0
     examples = graded_by_pair(translator, options, rows)
-    calibration = translator.manifest.calibration
-    measured = {name: measured_quality(calibration, items) for name, items in examples.items()}
-    together = measured_quality(calibration, [example for items in examples.values() for example in items])
-    print_quality({**measured, "all": together}, together.bins)
-    if arguments.plot:
-        from model.plots import reliability_diagram
-
-        bins = {name: quality.bins for name, quality in {**measured, "all": together}.items()}
-        reliability_diagram(bins, f"confidence of {translator.manifest.name}", arguments.plot)
+    report_quality(translator.manifest.name, translator.manifest.calibration, examples, arguments.plot)
     return 0
 
 

@@ -28,7 +28,7 @@ from benchmarks.quality.command_line import write_results
 from model.commands.models import chosen_pairs, decoding_options, load_translator, say, with_progress
 from model.languages import plain_code
 from model.text.glossary import Glossary, term_in
-from model.training.corpus import Pair, spread
+from model.training.corpus import Pair, read_parallel, spread
 from model.translation.options import MAX_TERMS, TranslationOptions
 from model.translator import Translator
 from scripts.shipped.command import LANGUAGES
@@ -39,7 +39,6 @@ from scripts.shipped.lexicon import (
     EntryIndex,
     Evidence,
     count_entries,
-    read_corpus,
     read_entries,
     running_text,
 )
@@ -166,7 +165,7 @@ def run(arguments: argparse.Namespace) -> int:
         codes = plain_code(pair[0]), plain_code(pair[1])
         if sorted(codes) != sorted(LANGUAGES):
             continue
-        sets = {base: spread(read_corpus(arguments.data / base, codes), arguments.number) for base in bases}
+        sets = {base: spread(read_parallel(arguments.data / base, codes), arguments.number) for base in bases}
         uses = _uses(arguments, sets, codes, cached, pair)
         for base, pairs in sets.items():
             rows += _rows(base, pairs, uses, cached, pair, arguments, changed)

@@ -26,6 +26,7 @@ from model.text.lexicon import LEXICON, Lexicon, read_lexicon
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "verso-en-de.pt"
 """The shipped translator, as a checkpoint; its shortlist and its lexicon lie beside it."""
 
+_SHORTLIST, _LEXICON = (PRETRAINED.with_suffix(f".{name}") for name in (SHORTLIST, LEXICON))
 
 _DIGITS = 12
 """Digits of the digest in a bundle's name."""
@@ -94,23 +95,21 @@ def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Pr
         precision: Precision of the bundle; :func:`preferred_precision` by default.
 
     Returns:
-        The path. Its name contains a digest of the weights, so that an upgrade builds it again.
+        The path. Its name contains a digest of the weights and of what lies beside them, so that an upgrade builds it
+        again.
 
     Raises:
-        ArtifactError: The weights are missing, or the shortlist or the lexicon is damaged.
+        ArtifactError: The weights are missing.
     """
     if not PRETRAINED.is_file():
         raise ArtifactError(
             f"The shipped weights are missing: {PRETRAINED} is not there; check out the whole repository."
         )
     chosen = precision or preferred_precision(device)
-    shortlist = pretrained_shortlist()
     digest = hashlib.sha256(PRETRAINED.read_bytes())
-    if shortlist is not None:
-        digest.update(shortlist.to_bytes())
-    lexicon = pretrained_lexicon()
-    if lexicon is not None:
-        digest.update(lexicon.to_bytes())
+    for file in (_SHORTLIST, _LEXICON):
+        if file.is_file():
+            digest.update(file.read_bytes())
     methods = " ".join(method.__name__ for method in EXPORTED)
     digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
     return (cache_dir or cache_folder()) / f"{PRETRAINED.stem}-{chosen}-{digest.hexdigest()[:_DIGITS]}.pt"
@@ -122,8 +121,7 @@ def pretrained_shortlist() -> Shortlist | None:
     Raises:
         ArtifactError: It is damaged.
     """
-    path = PRETRAINED.with_suffix(f".{SHORTLIST}")
-    return Shortlist.from_bytes(path.read_bytes()) if path.is_file() else None
+    return Shortlist.from_bytes(_SHORTLIST.read_bytes()) if _SHORTLIST.is_file() else None
 
 
 def pretrained_lexicon() -> Lexicon | None:
@@ -132,5 +130,4 @@ def pretrained_lexicon() -> Lexicon | None:
     Raises:
         ArtifactError: It is damaged.
     """
-    path = PRETRAINED.with_suffix(f".{LEXICON}")
-    return read_lexicon(path) if path.is_file() else None
+    return read_lexicon(_LEXICON) if _LEXICON.is_file() else None

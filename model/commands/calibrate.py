@@ -100,16 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
     tests |= graded_by_pair(translator, options, rows)
     if not tests:
         say("without --graded and --test, the development text is measured, which the score was fitted to")
-    measured = {name: measured_quality(calibration, text) for name, text in (tests or dev).items()}
-    together = measured_quality(calibration, [example for text in (tests or dev).values() for example in text])
-    shown = {**measured, "all": together} if len(measured) > 1 else measured
-    print_quality(shown, together.bins)
+    measured = report_quality(translator.manifest.name, calibration, tests or dev, arguments.plot)
     _print_coverage(translator, calibration, examples)
-    if arguments.plot:
-        from model.plots import reliability_diagram  # matplotlib takes half a second to import
-
-        bins = {name: quality.bins for name, quality in shown.items()}
-        reliability_diagram(bins, f"confidence of {translator.manifest.name}", arguments.plot)
     facts = {
         **asdict(calibration),
         "estimates": "right",
@@ -227,24 +219,35 @@ def _rescaled(calibration: Calibration, graded: Sequence[Example]) -> tuple[tupl
     return scale, calibration.rescaled(*scale)
 
 
-def measured_quality(calibration: Calibration, examples: Sequence[Example]) -> Quality:
-    """How good the scores of translations are.
+def report_quality(
+    name: str, calibration: Calibration, texts: Mapping[str, Sequence[Example]], plot: Path | None
+) -> dict[str, Quality]:
+    """Print how good the scores of translations are, and draw it; returns the measures by the name of the text.
 
     Args:
+        name: The name of the model.
         calibration: Computes the scores.
-        examples: The translations.
+        texts: The translations, by the name of their text.
+        plot: The PNG file to write; None for none.
     """
+    measured = {text: _measured(calibration, examples) for text, examples in texts.items()}
+    together = _measured(calibration, [example for examples in texts.values() for example in examples])
+    shown = {**measured, "all": together} if len(measured) > 1 else measured
+    _print_quality(shown, together.bins)
+    if plot:
+        from model.plots import reliability_diagram  # matplotlib takes half a second to import
+
+        reliability_diagram({text: quality.bins for text, quality in shown.items()}, f"confidence of {name}", plot)
+    return measured
+
+
+def _measured(calibration: Calibration, examples: Sequence[Example]) -> Quality:
     scores = [calibration.text_score(example.evidence) for example in examples]
     return measure(scores, [example.is_right for example in examples])
 
 
-def print_quality(measured: Mapping[str, Quality], bins: Sequence[Bin]) -> None:
-    """Print how good scores are, as tables.
-
-    Args:
-        measured: The measures, by the name of the text.
-        bins: The bins of all texts together.
-    """
+def _print_quality(measured: Mapping[str, Quality], bins: Sequence[Bin]) -> None:
+    """Print measures by the name of the text, and the bins of all texts together, as tables."""
     from tabulate import tabulate
 
     rows = [

@@ -81,7 +81,7 @@ class Lexicon:
         if len(lower) != len(text):  # it has a character without a single lower-case form
             return []
         words = [match.span() for match in _WORD.finditer(lower)]
-        found: list[tuple[Span, str]] = []
+        matches: list[tuple[Span, str]] = []
         position = 0
         for index, (start, end) in enumerate(words):
             if start < position or lower[start : min(end, start + _BEGINNING)] not in beginnings:
@@ -93,10 +93,10 @@ class Lexicon:
                     continue
                 plain = text[start : start + len(term.source)]
                 if term.source == term.source.lower() or plain in (term.source, term.source.upper()):
-                    found.append(((start, last), term.target))
+                    matches.append(((start, last), term.target))
                     position = last
                     break
-        return found
+        return matches
 
     def to_bytes(self) -> bytes:
         """The file of a bundle."""

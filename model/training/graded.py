@@ -1,7 +1,7 @@
 """Translations that a reader graded: right in meaning or not.
 
-A grade belongs to one translation. A model is measured by the scores that it gives to these translations, whoever made
-them: it reads them as if it had written them.
+A grade belongs to one translation. A model is measured by the scores that it gives to these translations: it reads all
+of them as if it had written them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from model.decoding.options import Hypothesis
 from model.errors import DataError
+from model.training.corpus import write_lines
 from model.translation.options import TranslationOptions
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def write_graded(rows: Iterable[GradedTranslation], path: Path) -> None:
         rows: The translations; no text has a tab or a line end.
         path: The file.
     """
-    lines = ["\t".join(row) for row in (_COLUMNS, *map(astuple, rows))]
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(path, ("\t".join(row) for row in (_COLUMNS, *map(astuple, rows))))
 
 
 def given_plan(pipeline: TextPipeline, row: GradedTranslation) -> Plan:

@@ -117,7 +117,7 @@ class _WrittenSentence:
                 source, target = shifted(word.span(), self.sentence.start), shifted(word.span(), self.target_start)
                 yield AlignmentLink(source, target, 1.0)
             return
-        if self.sentence.given is not None:
+        if self.sentence.stored_translation is not None:
             yield AlignmentLink((self.sentence.start, self.sentence.end), self.span, 1.0)
         elif self.rows is not None:
             yield from sentence_links(
@@ -210,7 +210,7 @@ class TextWriter:
         if evidence is not None:
             for sentence, index in zip(written, self._indices, strict=True):
                 target = sentence.target
-                if sentence.sentence.given is not None:
+                if sentence.sentence.stored_translation is not None:
                     continue
                 words += word_confidences(evidence[index], target.text, target.tokens, sentence.target_start)
             uncovered = [span for span, gain in self.source_gains(evidence) if gain < coverage_bound]
@@ -252,7 +252,7 @@ class TextWriter:
         return [
             gain
             for index, sentence in zip(self._indices, self._sentences, strict=True)
-            if sentence.given is None
+            if sentence.stored_translation is None
             for gain in word_gains(
                 evidence[index], sentence.text, self._reader.source_offsets(sentence), sentence.start
             )
@@ -288,7 +288,9 @@ class TextWriter:
 
     def _span_uses(self, written: Sequence[_WrittenSentence]) -> tuple[SpanUse, ...]:
         """The protected spans of the text in the translation, without those in sentences with a stored translation."""
-        given = [(sentence.start, sentence.end) for sentence in self._sentences if sentence.given is not None]
+        stored_spans = [
+            (sentence.start, sentence.end) for sentence in self._sentences if sentence.stored_translation is not None
+        ]
         uses = {use.source: use for sentence in written for use in sentence.span_uses()}
         # Spans outside of sentences shift with the sentence before them.
         ends = [(0, 0)] + [
@@ -300,4 +302,4 @@ class TextWriter:
                 index += 1
             by = ends[index][1] - ends[index][0]
             uses.setdefault((start, end), SpanUse((start, end), shifted((start, end), by), restored=False))
-        return tuple(uses[span] for span in self._text.spans if not given or not overlaps(span, given))
+        return tuple(uses[span] for span in self._text.spans if not stored_spans or not overlaps(span, stored_spans))

@@ -179,7 +179,7 @@ class Plan:
             self._memory[index] = match, "exact" if match.is_exact else "offered"
             if match.is_exact:
                 del self._pending[index]
-                self.sentences[index] = self._reader.given(self.sentences[index], match.target)
+                self.sentences[index] = self._reader.with_translation(self.sentences[index], match.target)
                 self._outcomes[index] = Hypothesis([], None, "stop")
 
     def drop_retries(self) -> list[int]:
@@ -328,7 +328,9 @@ class Plan:
 
     def score_of(self, evidence: Sequence[Evidence]) -> float:
         """The confidence in the translation of the text, from the evidence of each sentence that was decoded."""
-        decoded = [item for item, sentence in zip(evidence, self.sentences, strict=True) if sentence.given is None]
+        decoded = [
+            item for item, sentence in zip(evidence, self.sentences, strict=True) if sentence.stored_translation is None
+        ]
         return self._calibration.text_score(decoded)
 
     @property
@@ -379,7 +381,7 @@ class Plan:
         return AttendedSentence(index, rank, self.sentences[index].token_ids, self.forced_ids, hypothesis.token_ids)
 
     def _needs_attention(self, index: int, rank: int, hypothesis: Hypothesis) -> bool:
-        return self.sentences[index].given is None and (
+        return self.sentences[index].stored_translation is None and (
             self.texts[self._text_numbers[index]].has_marks
             or (self.options.return_alignment and rank == 0)
             or self._writer.needs_attention(self.sentences[index], hypothesis.token_ids)
@@ -422,7 +424,7 @@ class Plan:
         translation = steered(match.source, match.target, sentence.text, before, after)
         if translation is not None and self._memory is not None:
             self._memory[index] = match, "steered"
-            self.sentences[index] = self._reader.given(sentence, translation)
+            self.sentences[index] = self._reader.with_translation(sentence, translation)
             self._outcomes[index] = Hypothesis([], None, "stop")
 
     def _request(self, index: int, sentence: SourceSentence, options: DecodingOptions) -> DecodingRequest:

@@ -107,7 +107,7 @@ class SourceSentence(Segment):
         edits: The characters that the model reads in another form.
         apostrophe: How its text escapes apostrophes; empty if it does not.
         is_kept: Whether it stays in its language (:meth:`SentenceReader.kept`).
-        given: Its translation, if that is stored (:meth:`SentenceReader.given`).
+        stored_translation: Its translation, if that is stored (:meth:`SentenceReader.with_translation`).
 
     Attributes:
         texts: Translations that were written without offsets, by their tokens: each is verified before it is used.
@@ -133,7 +133,7 @@ class SourceSentence(Segment):
     apostrophe: str = ""
     is_kept: bool = False
     fixed_terms: tuple[SourceTerm, ...] = ()
-    given: str | None = None
+    stored_translation: str | None = None
     hints: tuple[SourceTerm, ...] = ()
     numbers: Mapping[Span, str] = field(default_factory=dict)
     texts: dict[tuple[int, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -397,7 +397,7 @@ class SentenceReader:
         )
         return replace(self._with_spans(whole, [(0, len(sentence.text))], ()), is_kept=True)
 
-    def given(self, sentence: SourceSentence, translation: str) -> SourceSentence:
+    def with_translation(self, sentence: SourceSentence, translation: str) -> SourceSentence:
         """A sentence whose translation is stored: its answer has no tokens, and nothing in it is protected.
 
         Args:
@@ -412,7 +412,7 @@ class SentenceReader:
             fixed_terms=(),
             spaces=(),
             accelerator=None,
-            given=translation,
+            stored_translation=translation,
         )
 
     def _with_spans(

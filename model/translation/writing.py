@@ -61,7 +61,7 @@ class SentenceWriter:
             sentence: A sentence.
             token_ids: The output of the model.
         """
-        if sentence.given is not None:
+        if sentence.stored_translation is not None:
             return False
         if sentence.spaces or (sentence.terms and self._lacks_a_term(sentence, token_ids)):
             return True
@@ -78,8 +78,8 @@ class SentenceWriter:
             sentence: The sentence.
             token_ids: The output of the model.
         """
-        if sentence.given is not None:
-            return sentence.given
+        if sentence.stored_translation is not None:
+            return sentence.stored_translation
         is_plain = not (sentence.protected or sentence.spaces or sentence.prefix or sentence.apostrophe)
         if not is_plain or sentence.accelerator:
             return self.write_with_offsets(sentence, token_ids, None, []).text
@@ -141,8 +141,8 @@ class SentenceWriter:
             rows: Attention weights, (target tokens, source tokens), if :meth:`needs_attention`.
             source_spans: The characters of the sentence that each source token covers, if there are rows.
         """
-        if sentence.given is not None:
-            return TargetSentence(sentence.given, ())
+        if sentence.stored_translation is not None:
+            return TargetSentence(sentence.stored_translation, ())
         key = tuple(token_ids)
         if rows is None and key in sentence.targets:
             return sentence.targets[key]

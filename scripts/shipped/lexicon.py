@@ -164,17 +164,6 @@ def count_entries(entries: Iterable[Entry], language: str, pairs: Iterable[Pair]
     return evidence
 
 
-def read_corpus(base: Path, pair: Pair) -> list[Pair]:
-    """A corpus as pairs of source and target.
-
-    Args:
-        base: Its path without language ending.
-        pair: Source and target language.
-    """
-    pairs = read_parallel(base, LANGUAGES)
-    return pairs if pair == LANGUAGES else [(target, source) for source, target in pairs]
-
-
 def running_text(folder: Path, pair: Pair) -> Iterator[Pair]:
     """The pairs of all corpora of a folder that are no entries, with a progress bar.
 
@@ -184,7 +173,7 @@ def running_text(folder: Path, pair: Pair) -> Iterator[Pair]:
     """
     names = {path.name.removesuffix(f".{LANGUAGES[0]}") for path in folder.glob(f"*.{LANGUAGES[0]}")} - {*PHRASES}
     for name in with_progress(sorted(names), "counting", len(names), "corpora"):
-        yield from read_corpus(folder / name, pair)
+        yield from read_parallel(folder / name, pair)
 
 
 def read_entries(folder: Path, pair: Pair, names: Iterable[str] = ENTRIES) -> list[Entry]:
@@ -196,7 +185,7 @@ def read_entries(folder: Path, pair: Pair, names: Iterable[str] = ENTRIES) -> li
         names: Its corpora of entries; those that it lacks are left out.
     """
     present = [name for name in names if (folder / f"{name}.{LANGUAGES[0]}").exists()]
-    return single_entries({name: read_corpus(folder / name, pair) for name in present}, pair)
+    return single_entries({name: read_parallel(folder / name, pair) for name in present}, pair)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -34,7 +34,7 @@ from model.artifacts.checkpoint import Checkpoint, load_checkpoint, save_checkpo
 from model.errors import ConfigError, DataError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
-from model.process.files import atomic_write
+from model.process.files import write_file
 from model.training.corpus import read_lines
 from model.training.loop import AVERAGED, train
 from model.training.run_setup import LAST
@@ -195,8 +195,7 @@ def pack(config: Path, data: Path, out: Path) -> int:
             name = f"{path}.{language}"
             file = out / f"{name}.xz"
             text = "\n".join(read_lines(data / name)) + "\n"
-            with atomic_write(file) as unfinished:
-                unfinished.write_bytes(lzma.compress(text.encode(), preset=9))
+            write_file(file, lzma.compress(text.encode(), preset=9))
             sizes[path] = sizes.get(path, 0) + file.stat().st_size
     shutil.copy(config, out / CONFIG)
     if settings.tokenizer:
@@ -240,8 +239,7 @@ def split_state(checkpoint: Checkpoint, folder: Path) -> int:
     for old in folder.glob("part-*"):
         old.unlink()
     for number, part in enumerate(parts):
-        with atomic_write(folder / f"part-{number:02d}-of-{len(parts):02d}") as unfinished:
-            unfinished.write_bytes(part)
+        write_file(folder / f"part-{number:02d}-of-{len(parts):02d}", part)
     return len(parts)
 
 
@@ -265,8 +263,7 @@ def join_state(folder: Path, checkpoint: Path) -> Checkpoint | None:
     expected = int(parts[0].name[-2:])
     if len(parts) != expected:
         raise DataError(f"{folder} has {len(parts)} of {expected} parts of the state; copy all of them there.")
-    with atomic_write(checkpoint) as unfinished:
-        unfinished.write_bytes(b"".join(part.read_bytes() for part in parts))
+    write_file(checkpoint, b"".join(part.read_bytes() for part in parts))
     light = load_checkpoint(checkpoint)
     full = replace(light, weights={name: weight.float() for name, weight in light.weights.items()})
     save_checkpoint(full, checkpoint)

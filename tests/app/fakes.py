@@ -86,12 +86,12 @@ class Log:
     left: list[int] = field(default_factory=list)
 
 
-class FakeCohort:
-    def __init__(self, width: int, translator: FakeTranslator) -> None:
+class CohortOfRequests:
+    """What cohorts of tests say about their sentences."""
+
+    def __init__(self, width: int) -> None:
         self.width = width
-        self._translator = translator
         self._requests: dict[int, DecodingRequest] = {}
-        self._done: dict[int, int] = {}
 
     @property
     def num_sentences(self) -> int:
@@ -108,6 +108,13 @@ class FakeCohort:
     @property
     def longest_source(self) -> int:
         return max((len(request.source_ids) for request in self._requests.values()), default=0)
+
+
+class FakeCohort(CohortOfRequests):
+    def __init__(self, width: int, translator: FakeTranslator) -> None:
+        super().__init__(width)
+        self._translator = translator
+        self._done: dict[int, int] = {}
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         self._translator.log.joins.append(len(requests))

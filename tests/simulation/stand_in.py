@@ -13,7 +13,7 @@ from model.artifacts.manifest import Manifest
 from model.decoding.options import DecodingOptions, FinishReason, Hypothesis
 from model.decoding.sentence import DecodingRequest, Finished
 from model.errors import DecodingError
-from tests.app.fakes import MANIFEST, FakeTranslator
+from tests.app.fakes import MANIFEST, CohortOfRequests, FakeTranslator
 
 FaultKind = Literal["error", "memory", "death", "lost", "slow", "hang"]
 CallKind = Literal["cohort", "join", "step", "leave", "call"]
@@ -154,7 +154,7 @@ class StandIn(FakeTranslator):
         """See :class:`model.translator.Translator`."""
 
 
-class StandInCohort:
+class StandInCohort(CohortOfRequests):
     """A cohort that chooses one token of each sentence in a step.
 
     Args:
@@ -164,27 +164,10 @@ class StandInCohort:
     """
 
     def __init__(self, width: int, model: StandIn, machine: Machine) -> None:
-        self.width = width
+        super().__init__(width)
         self._model = model
         self._machine = machine
-        self._requests: dict[int, DecodingRequest] = {}
         self._left: dict[int, int] = {}  # steps of each sentence that are left
-
-    @property
-    def num_sentences(self) -> int:
-        return len(self._requests)
-
-    @property
-    def num_rows(self) -> int:
-        return self.width * len(self._requests)
-
-    @property
-    def keys(self) -> list[int]:
-        return list(self._requests)
-
-    @property
-    def longest_source(self) -> int:
-        return max((len(request.source_ids) for request in self._requests.values()), default=0)
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         for request in requests:

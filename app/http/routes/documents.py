@@ -36,6 +36,7 @@ from app.http.json_route import json_route
 from app.http.limits import check_beam
 from app.http.openapi import TRANSLATION_ERRORS, answers
 from app.http.request_body import read_body
+from app.http.schemas.answers import shown_time
 from app.http.schemas.documents import (
     DOCUMENT_ADDED,
     DOCUMENT_DONE,
@@ -47,7 +48,6 @@ from app.http.schemas.documents import (
     ListedDocumentBody,
     MemoryCountsBody,
     SentencesBody,
-    shown_time,
 )
 from app.http.schemas.problems import ProblemBody
 from app.http.state import documents_of, settings_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request, Response
@@ -29,6 +28,7 @@ from app.http.json_route import json_route
 from app.http.limits import check_texts
 from app.http.middleware import release_body
 from app.http.openapi import BODY_ERRORS, answers
+from app.http.schemas.answers import shown_time
 from app.http.schemas.memories import (
     ADDED_UNITS,
     DELETED_MEMORIES,
@@ -135,12 +135,12 @@ async def matches(
         if set(ids) - {CORRECTIONS}:
             raise MemoryNotFound(next(id for id in ids if id != CORRECTIONS))
         return MatchesBody(matches=[])
-    found = await service.look_up(
+    similar = await service.look_up(
         lambda lookup: lookup.similar(
             lookup.pairs(owner, ids, body.source, body.target), body.text, body.threshold, body.limit
         )
     )
-    return MatchesBody(matches=[MatchBody.model_validate(match) for match in found])
+    return MatchesBody(matches=[MatchBody.model_validate(match) for match in similar])
 
 
 @router.get(
@@ -298,8 +298,8 @@ def memory_body(memory: MemoryInfo) -> MemoryBody:
         targets=memory.targets,
         units=memory.num_units,
         corrections=memory.purpose == CORRECTIONS,
-        created_at=_shown_time(memory.created),
-        updated_at=_shown_time(memory.updated),
+        created_at=shown_time(memory.created),
+        updated_at=shown_time(memory.updated),
     )
 
 
@@ -310,12 +310,7 @@ def unit_body(unit: StoredUnit) -> UnitBody:
         source=unit.source,
         target=unit.target,
         language=unit.language,
-        created_at=_shown_time(unit.created),
-        updated_at=_shown_time(unit.updated),
-        used_at=None if unit.used is None else _shown_time(unit.used),
+        created_at=shown_time(unit.created),
+        updated_at=shown_time(unit.updated),
+        used_at=None if unit.used is None else shown_time(unit.used),
     )
-
-
-def _shown_time(seconds: float) -> datetime:
-    """A time in seconds since 1970, to the second."""
-    return datetime.fromtimestamp(round(seconds), UTC)

@@ -22,7 +22,7 @@ from app.http.access import needs, owner_of
 from app.http.chosen_memories import keeps_corrections
 from app.http.json_route import json_route
 from app.http.openapi import BODY_ERRORS, answers
-from app.http.schemas.documents import shown_time
+from app.http.schemas.answers import shown_time
 from app.http.schemas.sentences import (
     CHANGED_SENTENCES,
     SENTENCE_CHANGES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +20,11 @@ def is_none(value: object) -> bool:
 def is_empty(value: Sequence[object]) -> bool:
     """Whether a list is absent from the answer."""
     return not value
+
+
+def shown_time(seconds: float) -> datetime:
+    """A time in seconds since 1970, to the second."""
+    return datetime.fromtimestamp(round(seconds), UTC)
 
 
 class AnswerBody(BaseModel):

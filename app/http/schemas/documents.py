@@ -104,11 +104,6 @@ class DocumentsBody(AnswerBody):
     """The `after` of the next page; null if there may be no more documents."""
 
 
-def shown_time(seconds: float) -> datetime:
-    """A time in seconds since 1970, to the second."""
-    return datetime.fromtimestamp(round(seconds), UTC)
-
-
 DOCUMENT_REQUESTS = request_examples(
     {
         "a text file": {"file": "Good morning.\n", "source": "en", "target": "de"},

@@ -20,6 +20,7 @@ MAX_UNITS_AT_ONCE = 1_000
 MAX_MATCHES = 20
 
 MEMORY_ID = "8c6f1c0e-30d5-4a0e-8a48-4f0a4c1f7b11"
+"""The memory of examples."""
 
 
 def _not_blank(text: str) -> str:

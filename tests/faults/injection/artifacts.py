@@ -17,7 +17,7 @@ from model.errors import ArtifactError
 from model.network.config import ModelConfig
 from model.network.transformer import Transformer
 from model.text.tokenizer_training import learn_tokenizer
-from tests.faults.injection.scenario import History, Trial, check_names, refused_as
+from tests.faults.injection.scenario import History, Scenario, Trial, check_names, refused_as
 
 SENTENCES = ["cat sees dog.", "red house.", "old tree likes cat.", "Katze sieht Hund.", "rotes Haus.", "alter Baum."]
 REFUSALS = (ArtifactError, OSError)
@@ -35,12 +35,11 @@ def small_checkpoint() -> Checkpoint:
     return Checkpoint(config, weights, tokenizer, facts, {})
 
 
-class Bundles:
+class Bundles(Scenario):
     """A bundle in each form is replaced, one gets a calibration, and a third is written into a new folder."""
 
     name = "bundles"
     store = "bundles (`.pt`, `.verso`)"
-    merges_writes = False
     may_abort = True  # torch ends the process if its writer cannot write
 
     def prepare(self, scratch: Path) -> None:
@@ -97,13 +96,11 @@ class Bundles:
         check_names(folder / "made", {"new.pt"})
 
 
-class Checkpoints:
+class Checkpoints(Scenario):
     """A checkpoint is replaced, and another one is written."""
 
     name = "checkpoints"
     store = "checkpoints"
-    merges_writes = False
-    may_abort = False
 
     def prepare(self, scratch: Path) -> None:
         """Write the earlier checkpoint."""

@@ -25,7 +25,7 @@ from model.importing import importer
 from model.importing.firefox import Firefox
 from model.importing.pull import Hubs, Puller
 from model.process.files import write_file
-from tests.faults.injection.scenario import History, Trial, check_names, refused_as
+from tests.faults.injection.scenario import History, Scenario, Trial, check_names, refused_as
 
 LIBRARY = b"the machine code of a library " * 1000
 NAME_OF_LIBRARY = library_name()
@@ -41,13 +41,11 @@ def compile_library(path: Path, flags: Sequence[str]) -> Path:
     return path
 
 
-class CompiledDecoder:
+class CompiledDecoder(Scenario):
     """The compiled decoder is built into the cache folder, and found there."""
 
     name = "decoder"
     store = "cache: the compiled decoder"
-    merges_writes = False
-    may_abort = False
 
     def prepare(self, scratch: Path) -> None:
         """Let it be built into the cache folder, without a compiler."""
@@ -135,13 +133,11 @@ def bundle_of(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode() * 100
 
 
-class PulledModels:
+class PulledModels(Scenario):
     """A model is pulled by name, and again when the registry has another version."""
 
     name = "pulled"
     store = "cache: pulled models"
-    merges_writes = False
-    may_abort = False
 
     def prepare(self, scratch: Path) -> None:
         """Let the import need no model, and make both versions of the registry."""

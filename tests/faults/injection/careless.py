@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.faults.injection.scenario import History, Refused, Trial
+from tests.faults.injection.scenario import History, Refused, Scenario, Trial
 
 OLD, NEW = "old " * 2000, "new " * 3000
 
 
-class CarelessStore:
+class CarelessStore(Scenario):
     """One file is written in place, one gets its name before its content is on the disk, one is in a new folder."""
 
     name = "careless"
     store = "a store that writes nothing through"
-    merges_writes = False
-    may_abort = False
-
-    def prepare(self, scratch: Path) -> None:
-        """Nothing is shared."""
 
     def seed(self, folder: Path) -> None:
         """The earlier contents."""

@@ -20,7 +20,15 @@ from app.documents.file_worker import answer
 from app.documents.formats.document_file import Unit
 from app.errors import SettingsError
 from tests.app.accounts.keyed import bearer, serving
-from tests.faults.injection.scenario import History, Refused, Trial, check_databases, check_names, check_start_error
+from tests.faults.injection.scenario import (
+    History,
+    Refused,
+    Scenario,
+    Trial,
+    check_databases,
+    check_names,
+    check_start_error,
+)
 
 FILE = "keys.sqlite"
 FIELDS = {"source": "en", "target": "de", "decoding": "greedy"}
@@ -55,13 +63,11 @@ def accepted(response: httpx.Response) -> Any:
     return body
 
 
-class Documents:
+class Documents(Scenario):
     """Three documents: one is edited and deleted, one is deleted while it is active, and one is kept."""
 
     name = "documents"
     store = "documents (SQLite, write-ahead log; files)"
-    merges_writes = False
-    may_abort = False
 
     def prepare(self, scratch: Path) -> None:
         """Create the key, and let files be read in this process."""

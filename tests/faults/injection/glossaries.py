@@ -9,7 +9,7 @@ from pathlib import Path
 from app.errors import GlossaryNotFound, StorageFull, StorageUnavailable
 from app.glossaries.store import FILE_NAME, Dictionary, GlossaryStore
 from model.text.glossary import GlossaryTerm
-from tests.faults.injection.scenario import History, Trial, Value, check_databases, check_names, refused_as
+from tests.faults.injection.scenario import History, Scenario, Trial, Value, check_databases, check_names, refused_as
 
 NUM_TERMS = 200
 
@@ -20,19 +20,11 @@ def dictionary(target: str, word: str) -> Dictionary:
     return Dictionary("en", target, terms)
 
 
-class Glossaries:
+class Glossaries(Scenario):
     """Two glossaries: one is changed and deleted, the other one is kept."""
 
     name = "glossaries"
     store = "glossaries (SQLite, rollback journal)"
-    merges_writes = False
-    may_abort = False
-
-    def prepare(self, scratch: Path) -> None:
-        """Nothing is shared."""
-
-    def seed(self, folder: Path) -> None:
-        """It begins without a file."""
 
     def run(self, folder: Path, trial: Trial) -> None:
         """Create, change and delete glossaries."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from app.accounts.keys import parse_token
 from app.accounts.store import KeyStore
 from app.commands import keys
-from tests.faults.injection.scenario import History, Refused, Trial, check_databases, check_names
+from tests.faults.injection.scenario import History, Refused, Scenario, Trial, check_databases, check_names
 
 FILE = "keys.sqlite"
 
@@ -35,19 +35,11 @@ def command(*words: str) -> str:
     raise Refused(message.strip())
 
 
-class Keys:
+class Keys(Scenario):
     """Keys are created and revoked, in a folder that does not exist before."""
 
     name = "keys"
     store = "keys (SQLite, write-ahead log)"
-    merges_writes = False
-    may_abort = False
-
-    def prepare(self, scratch: Path) -> None:
-        """Nothing is shared."""
-
-    def seed(self, folder: Path) -> None:
-        """It begins without a file."""
 
     def run(self, folder: Path, trial: Trial) -> None:
         """Create three keys, and revoke the first."""

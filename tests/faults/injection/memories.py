@@ -16,6 +16,7 @@ from app.storage import storage_errors
 from tests.faults.injection.scenario import (
     History,
     Refused,
+    Scenario,
     Trial,
     Value,
     check_databases,
@@ -32,19 +33,11 @@ def units(word: str) -> list[Unit]:
     return [Unit(f"The sentence with number {number}.", f"{word} {number}", "de") for number in range(NUM_UNITS)]
 
 
-class Memories:
+class Memories(Scenario):
     """Two memories: one is deleted and erased, the other one is changed and kept."""
 
     name = "memories"
     store = "translation memories (SQLite, write-ahead log)"
-    merges_writes = False
-    may_abort = False
-
-    def prepare(self, scratch: Path) -> None:
-        """Nothing is shared."""
-
-    def seed(self, folder: Path) -> None:
-        """It begins without a file."""
 
     def run(self, folder: Path, trial: Trial) -> None:
         """Create, fill, change, delete and erase memories."""

@@ -6,11 +6,12 @@ import json
 import os
 import shutil
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tests.faults.injection.shim import Shim
 
@@ -128,52 +129,42 @@ class Trial:
         os.write(self._notes, f"{text}\n".encode())
 
 
-class Scenario(Protocol):
+class Scenario(ABC):
     """What a store is used for."""
 
-    @property
-    def name(self) -> str:
-        """Its name, as ``--scenario`` takes it."""
-        ...
+    name: str
+    """Its name, as ``--scenario`` takes it."""
 
-    @property
-    def store(self) -> str:
-        """What it uses, for the table."""
-        ...
+    store: str
+    """What it uses, for the table."""
 
-    @property
-    def merges_writes(self) -> bool:
-        """Whether writes to a file that follow each other count as one operation: a run takes long."""
-        ...
+    merges_writes = False
+    """Whether writes to a file that follow each other count as one operation: a run takes long."""
 
-    @property
-    def may_abort(self) -> bool:
-        """Whether a fault may end the process (SIGABRT), which then counts as a kill."""
-        ...
+    may_abort = False
+    """Whether a fault may end the process (SIGABRT), which then counts as a kill."""
 
-    def prepare(self, scratch: Path) -> None:
+    def prepare(self, scratch: Path) -> None:  # noqa: B027  (most have nothing to prepare)
         """Make what all runs share.
 
         Args:
             scratch: A folder for it.
         """
-        ...
 
-    def seed(self, folder: Path) -> None:
+    def seed(self, folder: Path) -> None:  # noqa: B027  (most begin without a file)
         """Write what the folder has before a run; it is on the disk."""
-        ...
 
+    @abstractmethod
     def run(self, folder: Path, trial: Trial) -> None:
         """Use the store. Errors other than documented ones, which become :class:`Refused`, are failures."""
-        ...
 
+    @abstractmethod
     def check(self, folder: Path, history: History) -> None:
         """Start again, and check what the store has.
 
         Raises:
             AssertionError: Something is lost, doubled or half, or remains.
         """
-        ...
 
 
 def check_databases(folder: Path) -> None:

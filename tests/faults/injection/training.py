@@ -16,7 +16,7 @@ from model.training.loop import AVERAGED, BEST, train
 from model.training.progress import CURVE
 from model.training.run_setup import ENCODED, LAST
 from model.training.settings import TrainingSettings
-from tests.faults.injection.scenario import History, Trial, check_names, refused_as
+from tests.faults.injection.scenario import History, Scenario, Trial, check_names, refused_as
 from tests.toy import CONFIG, write_corpus
 
 CHANGES = {
@@ -31,13 +31,12 @@ CHANGES = {
 }
 
 
-class TrainingRun:
+class TrainingRun(Scenario):
     """A run of four updates with an evaluation after each of them, stopped after the second and resumed."""
 
     name = "training"
     store = "the folder of a training run"
     merges_writes = True
-    may_abort = False
 
     def prepare(self, scratch: Path) -> None:
         """Write the text, and train once without a fault."""

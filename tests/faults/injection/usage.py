@@ -13,20 +13,26 @@ from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
 from app.errors import SettingsError
 from tests.app.accounts.keyed import bearer, serving
-from tests.faults.injection.scenario import History, Refused, Trial, check_databases, check_names, check_start_error
+from tests.faults.injection.scenario import (
+    History,
+    Refused,
+    Scenario,
+    Trial,
+    check_databases,
+    check_names,
+    check_start_error,
+)
 
 FILE = "keys.sqlite"
 TEXT = "ten signs."
 FIELDS = {"source": "en", "target": "de", "decoding": "greedy"}
 
 
-class Requests:
+class Requests(Scenario):
     """Requests with keys: one without a bound, one with a quota, and one that repeats its requests."""
 
     name = "usage"
     store = "usage (SQLite, write-ahead log)"
-    merges_writes = False
-    may_abort = False
 
     def prepare(self, scratch: Path) -> None:
         """Create the keys in a file that each run copies."""

@@ -22,9 +22,9 @@ from app.errors import (
     problem_for,
 )
 from app.http.compat.deepl.answers import DOCUMENT, GLOSSARY_ID, DeepLError
-from app.http.compat.deepl.memory_answers import MEMORY_ID
 from app.http.compat.deepl.protocol import error_answer
 from app.http.openapi import Responses
+from app.http.schemas.memories import MEMORY_ID
 
 ERRORS: dict[str, Exception] = {
     "unsupported value": InvalidParameter("Value for 'target_lang' not supported."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app.http.compat.deepl.answers import CREATED, DeepLAnswer
+from app.http.schemas.memories import MEMORY_ID
 
 
 class DeepLMemory(DeepLAnswer):
@@ -194,8 +195,6 @@ class DeepLMemoryJob(DeepLAnswer):
     results: list[DeepLMemoryResult]
     """Its result."""
 
-
-MEMORY_ID = "8c6f1c0e-30d5-4a0e-8a48-4f0a4c1f7b11"
 
 _JOB_ID = "5a3d0f0c-6f6d-4f57-a1a5-3b1d6f1f3a60"
 

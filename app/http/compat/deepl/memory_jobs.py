@@ -38,7 +38,7 @@ class MemoryJob:
         error: Why it failed.
         skipped: Units of the file that could not be used.
         id: Its id.
-        secret: The secret part of its URL: whoever knows it may upload or download the file.
+        secret: The secret part of its URL, which is all that a client needs to upload or download the file.
     """
 
     owner: str | None

@@ -41,10 +41,7 @@ from app.http.compat.libretranslate.parameters import (
 )
 from app.http.compat.libretranslate.paths import PREFIX
 from app.http.compat.libretranslate.schemas import DetectionBody, LanguageBody, SettingsBody, TranslateAnswer
-from app.http.compat.libretranslate.suggestions import (
-    SUGGESTIONS_DISABLED,
-    add_suggestion,
-)
+from app.http.compat.libretranslate.suggestions import SUGGESTIONS_DISABLED, add_suggestion
 from app.http.compat.parameters import Parameters
 from app.http.state import service_of, settings_of
 from app.serving.detection import Detection
