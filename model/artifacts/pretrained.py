@@ -26,8 +26,6 @@ from model.text.lexicon import LEXICON, Lexicon, read_lexicon
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "verso-en-de.pt"
 """The shipped translator, as a checkpoint; its shortlist and its lexicon lie beside it."""
 
-_SHORTLIST, _LEXICON = (PRETRAINED.with_suffix(f".{name}") for name in (SHORTLIST, LEXICON))
-
 _DIGITS = 12
 """Digits of the digest in a bundle's name."""
 
@@ -107,8 +105,8 @@ def pretrained_path(device: str, cache_dir: Path | None = None, *, precision: Pr
         )
     chosen = precision or preferred_precision(device)
     digest = hashlib.sha256(PRETRAINED.read_bytes())
-    for file in (_SHORTLIST, _LEXICON):
-        if file.is_file():
+    for name in (SHORTLIST, LEXICON):
+        if (file := PRETRAINED.with_suffix(f".{name}")).is_file():
             digest.update(file.read_bytes())
     methods = " ".join(method.__name__ for method in EXPORTED)
     digest.update(f"{FORMAT_VERSION} {torch.__version__} {activation_levels()} {methods}".encode())
@@ -121,7 +119,8 @@ def pretrained_shortlist() -> Shortlist | None:
     Raises:
         ArtifactError: It is damaged.
     """
-    return Shortlist.from_bytes(_SHORTLIST.read_bytes()) if _SHORTLIST.is_file() else None
+    path = PRETRAINED.with_suffix(f".{SHORTLIST}")
+    return Shortlist.from_bytes(path.read_bytes()) if path.is_file() else None
 
 
 def pretrained_lexicon() -> Lexicon | None:
@@ -130,4 +129,5 @@ def pretrained_lexicon() -> Lexicon | None:
     Raises:
         ArtifactError: It is damaged.
     """
-    return read_lexicon(_LEXICON) if _LEXICON.is_file() else None
+    path = PRETRAINED.with_suffix(f".{LEXICON}")
+    return read_lexicon(path) if path.is_file() else None
