@@ -194,6 +194,7 @@ class Accounts:
         self._answered.append((charge, characters))
         if self._next_commit is None:
             self._next_commit = asyncio.create_task(self._commit())
+            self._next_commit.add_done_callback(_retrieve)
         await asyncio.shield(self._next_commit)
 
     async def _commit(self) -> None:
@@ -214,6 +215,12 @@ class Accounts:
                 function()
 
         self._writer.submit(call)
+
+
+def _retrieve(commit: asyncio.Task[None]) -> None:
+    """Take note of a failure: asyncio would report it if all who waited for the commit have left."""
+    if not commit.cancelled():
+        commit.exception()
 
 
 class RequestCharge:

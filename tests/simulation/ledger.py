@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from app.engine.coalescing import SharedDecoding
 
 
-STARVES = 0.75
-"""Share of what the turns allow: in a million sentences, no caller waited for half of it."""
-
-
 class Broken(AssertionError):
     """Something that must hold does not.
 
@@ -305,4 +301,4 @@ class EngineLedger:
         turn = 2 * self._largest + QUANTUM
         num_bulk = sum(other.priority is Priority.BULK for other in self._callers)
         share = 0.0 if caller.priority is Priority.INTERACTIVE else (DEBT + num_bulk * self._largest) / BULK_SHARE
-        return STARVES * (len(self._callers) * turn + share)
+        return len(self._callers) * turn + share

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -145,6 +146,32 @@ async def test_all_requests_of_a_commit_that_fails_are_refused_and_later_ones_ar
     assert used(path) == (0, 0)
     await send(accounts, key, 1)
     assert used(path) == (1, 1)
+
+
+async def test_a_commit_fails_after_everyone_who_waited_for_it_has_left(
+    accounts: Accounts, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = key_of(accounts, make_key(path))
+    began, gate = threading.Event(), threading.Event()
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+
+    def full(*_: object) -> None:
+        began.set()
+        assert gate.wait(30)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UsageStore, "settle_all", full)
+        sending = asyncio.create_task(send(accounts, key, 1))
+        await asyncio.to_thread(began.wait, 30)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        gate.set()
+        with pytest.raises(AccountsUnavailable):
+            await send(accounts, key, 1)  # the next commit, after the one that nobody waits for
+    gc.collect()  # an exception that nobody has taken is reported when its task is deleted
+    assert reported == []
 
 
 async def test_the_event_loop_does_not_wait_for_other_processes(accounts: Accounts, path: Path) -> None:
