@@ -313,7 +313,7 @@ class AppProcess(Process):
             case "queue_full" | "deadline_unreachable" | "deadline_exceeded":
                 return limits is not None
             case "not_ready":
-                is_loading = attempt.began < self._began + STARTS_S
+                is_loading = attempt.began < max(self._began, self.world.jumped_at) + STARTS_S
                 return is_loading or self.service.state != "ready" or self._models_change
             case "limit_exceeded":
                 return limits is not None
