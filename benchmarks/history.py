@@ -44,7 +44,7 @@ from app.memories.unit import Unit
 from benchmarks.command_line import parser, positive, prepare_environment
 from benchmarks.http_client import Call, Load, Outcome, load_sender, post
 from benchmarks.memories import sentence_pairs
-from benchmarks.processes import OtherPrograms, Worker, cpu_seconds, describe_machine, machine_line, started
+from benchmarks.processes import Worker, cpu_seconds, describe_machine, machine_line, started
 from benchmarks.request_cost import processor_us
 from benchmarks.servers import Running, running, verso
 from benchmarks.shipped import short_sentences
@@ -335,11 +335,9 @@ def main() -> int:
             f"{path.name} {path.stat().st_size / 1e6:.0f} MB" for path in folders["history"].glob("*.sqlite")
         )
         print(f"{extent}, made in {time.perf_counter() - began:.0f} s: {sizes}", flush=True)
-        others = OtherPrograms([os.getpid()])
         figures = measure(
             folders, {name: list(keys[name].values()) for name in keys}, arguments.rounds, arguments.requests
         )
-        share = others.share()
     for head, kind, digits in (
         ("start", "start", 2),
         ("CPU time of a request, µs", "CPU", 0),
@@ -348,7 +346,6 @@ def main() -> int:
         ("CPU time of a command, s", "command", 2),
     ):
         print(f"\n{table(head, figures[kind], digits)}", flush=True)
-    print(f"\nOther programs and the callers used {share:.0%} of the processors.")
     return 0
 
 
