@@ -93,6 +93,15 @@ def open_database(
     return connection
 
 
+def owned_by(owner: str | None) -> tuple[str, tuple[str, ...]]:
+    """The condition of SQL on the rows of an owner, with its values; an index on the column ``owner`` is used.
+
+    Args:
+        owner: The owner, or None for the rows of all.
+    """
+    return ("TRUE", ()) if owner is None else ("owner = ?", (owner,))
+
+
 def require_writable(connection: sqlite3.Connection) -> None:
     """Check that a database with tables can be changed; nothing is written.
 

@@ -26,12 +26,14 @@ class Call:
         path: Path of the URL.
         body: JSON body of a POST; None for a GET.
         at_s: Time to send it, in seconds after the start; ignored in a closed loop.
+        headers: Further lines of the head, each with its end.
     """
 
     kind: str
     path: str
     body: bytes | None
     at_s: float = 0.0
+    headers: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ def texts_of(answer: Answer) -> list[str]:
 
 
 def _request(call: Call) -> bytes:
-    head = f"{'GET' if call.body is None else 'POST'} {call.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head = f"{'GET' if call.body is None else 'POST'} {call.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{call.headers}"
     if call.body is None:
         return f"{head}\r\n".encode()
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n\r\n".encode() + call.body

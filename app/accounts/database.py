@@ -23,6 +23,9 @@ APPLICATION = 0x56657273
 
 _PAUSE_S = 0.05
 
+_RESERVATIONS = "charges_reserved"
+"""An index that files of earlier releases lack."""
+
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS keys (
@@ -39,6 +42,7 @@ CREATE TABLE IF NOT EXISTS charges (
     settled INTEGER NOT NULL, expires_at REAL NOT NULL, PRIMARY KEY (key, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS charges_by_expiry ON charges (expires_at);
+CREATE INDEX IF NOT EXISTS {_RESERVATIONS} ON charges (key, month, expires_at) WHERE NOT settled;
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 COMMIT;
@@ -90,7 +94,8 @@ def _prepare(connection: sqlite3.Connection, path: Path, busy_s: float) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise SettingsError(f"VERSO_KEYS_DB: {path} has version {version} of a later release; the limit is {VERSION}.")
-    if version < VERSION:
+    has_index = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (_RESERVATIONS,)).fetchone()
+    if version < VERSION or has_index is None:
         connection.executescript(_SCHEMA)
     require_writable(connection)
     connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")

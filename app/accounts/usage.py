@@ -22,6 +22,10 @@ REMEMBERED_S = 86_400.0
 """Seconds for which a request with an ``Idempotency-Key`` is remembered after it was counted."""
 
 
+MAX_REMOVED = 100
+"""Most lapsed rows that a request removes: after a quiet day a million may have lapsed, and callers wait for it."""
+
+
 @dataclass(frozen=True)
 class Charge:
     """A request to count.
@@ -93,8 +97,12 @@ class UsageStore:
             InvalidIdempotencyKey: Its id was used for a different request.
         """
         with self._transaction(durable=False) as connection:
-            connection.execute("DELETE FROM charges WHERE expires_at <= ?", (now,))
-            row = self._row(charge)
+            connection.execute(
+                "DELETE FROM charges WHERE (key, id) IN "
+                "(SELECT key, id FROM charges WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+                (now, MAX_REMOVED),
+            )
+            row = self._row(charge, now)
             if row is not None:
                 if row[0] != charge.fingerprint:
                     raise InvalidIdempotencyKey("The Idempotency-Key was sent with another request; send a new one.")
@@ -102,13 +110,14 @@ class UsageStore:
             if quota is not None:
                 used = self.of(charge.key, charge.month).characters
                 (reserved,) = connection.execute(
-                    "SELECT coalesce(sum(characters), 0) FROM charges WHERE key = ? AND month = ? AND NOT settled",
-                    (charge.key, charge.month),
+                    "SELECT coalesce(sum(characters), 0) FROM charges "
+                    "WHERE key = ? AND month = ? AND NOT settled AND expires_at > ?",
+                    (charge.key, charge.month, now),
                 ).fetchone()
                 if used + reserved + characters > quota:
                     raise QuotaExceeded(characters, used + reserved, quota, seconds_to_next_month(now))
             connection.execute(
-                "INSERT INTO charges VALUES (?, ?, ?, ?, ?, 0, ?)",
+                "INSERT OR REPLACE INTO charges VALUES (?, ?, ?, ?, ?, 0, ?)",
                 (charge.key, charge.id, charge.fingerprint, charge.month, characters, now + lease_s),
             )
         return True
@@ -162,7 +171,7 @@ class UsageStore:
         return [Usage(*row) for row in rows]
 
     def _count(self, charge: Charge, characters: int, now: float) -> None:
-        row = self._row(charge)
+        row = self._row(charge, now)
         if row is not None and row[1]:
             return
         self._connection.execute(
@@ -178,9 +187,10 @@ class UsageStore:
         else:
             self._delete(charge)
 
-    def _row(self, charge: Charge) -> tuple[bytes, int] | None:
+    def _row(self, charge: Charge, now: float) -> tuple[bytes, int] | None:
         row: tuple[bytes, int] | None = self._connection.execute(
-            "SELECT fingerprint, settled FROM charges WHERE key = ? AND id = ?", (charge.key, charge.id)
+            "SELECT fingerprint, settled FROM charges WHERE key = ? AND id = ? AND expires_at > ?",
+            (charge.key, charge.id, now),
         ).fetchone()
         return row
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from app.documents.document import ACTIVE, DATABASE, MAX_ATTEMPTS, NO_MEMORY, Document, MemoryCounts
 from app.documents.sentence_store import EDITING_COLUMNS, SENTENCES_SCHEMA, SentenceStore
 from app.engine.caller import Priority
-from app.storage import make_private, open_database
+from app.storage import make_private, open_database, owned_by
 from model.process.files import UNFINISHED, atomic_write
 
 _SCHEMA = """
@@ -47,6 +47,14 @@ _ADDED = {
     **EDITING_COLUMNS,
 }
 """Columns that the documents of an earlier release lack."""
+
+_INDEXES = f"""
+CREATE INDEX IF NOT EXISTS documents_by_owner ON documents (owner, created_at, id);
+CREATE INDEX IF NOT EXISTS documents_by_expiry ON documents (expires_at);
+CREATE INDEX IF NOT EXISTS documents_by_request ON documents (request) WHERE request != '';
+CREATE INDEX IF NOT EXISTS active_documents ON documents (priority, waits_since) WHERE status IN {ACTIVE};
+"""
+"""Of columns that may have just been added. Documents that are done are many, and active ones few."""
 
 # FULL: committed data survives a power failure.
 _PRAGMAS = ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
@@ -85,6 +93,7 @@ class DocumentStore:
         self.sentences = SentenceStore(self._database)
         """The sentences of documents that are edited."""
         try:
+            self._database.executescript(_INDEXES)
             self._sweep()
         except BaseException:
             self.close()  # else no other store could use the folder
@@ -127,7 +136,7 @@ class DocumentStore:
 
     def of_request(self, request: str) -> Document | None:
         """The document that a request added, or None."""
-        return self._select("SELECT * FROM documents WHERE request = ?", request) if request else None
+        return self._select("SELECT * FROM documents WHERE request = ? AND request != ''", request) if request else None
 
     def get(self, id: str) -> Document | None:
         """A document, or None if there is none with this id."""
@@ -173,15 +182,15 @@ class DocumentStore:
 
     def count(self, owner: str | None = None) -> int:
         """Number of documents of an owner, or of all."""
-        number: int = self._database.execute(
-            "SELECT count(*) FROM documents WHERE owner = coalesce(?, owner)", (owner,)
-        ).fetchone()[0]
+        condition, values = owned_by(owner)
+        number: int = self._database.execute(f"SELECT count(*) FROM documents WHERE {condition}", values).fetchone()[0]
         return number
 
     def first_expiry(self, owner: str | None = None) -> float | None:
         """When the next document of an owner, or of all, expires; None if all are active, as these do not expire."""
+        condition, values = owned_by(owner)
         expiry: float | None = self._database.execute(
-            f"SELECT min(expires_at) FROM documents WHERE owner = coalesce(?, owner) AND NOT {_ACTIVE}", (owner,)
+            f"SELECT min(expires_at) FROM documents WHERE {condition} AND NOT {_ACTIVE}", values
         ).fetchone()[0]
         return expiry
 

@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS units (
     target TEXT NOT NULL, length INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, used REAL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS units_by_source ON units (pair, digest);
+CREATE INDEX IF NOT EXISTS units_by_pair ON units (pair, id);
 CREATE TABLE IF NOT EXISTS frequencies (
     pair INTEGER NOT NULL, word INTEGER NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (pair, word)
 ) WITHOUT ROWID;

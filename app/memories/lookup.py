@@ -16,6 +16,7 @@ from app.errors import MemoryNotFound
 from app.memories.database import token_of
 from app.memories.store import CORRECTIONS
 from app.memories.unit import MAX_FUZZY_CHARACTERS, digest_of, normalised, words_of
+from app.storage import owned_by
 from model.languages import plain_code, standard_code
 from model.translation.memory import MemoryMatch
 
@@ -73,10 +74,11 @@ class Lookup:
         Raises:
             MemoryNotFound: The owner has no memory with one of the ids.
         """
+        condition, values = owned_by(owner)
         rows = self._connection.execute(
             "SELECT id, purpose, source, target, pairs.number FROM memories "
-            "LEFT JOIN pairs ON memory = memories.number WHERE owner = coalesce(?, owner)",
-            (owner,),
+            f"LEFT JOIN pairs ON memory = memories.number WHERE {condition}",
+            values,
         ).fetchall()
         if ids:
             own_ids = {id for id, *_ in rows} | {CORRECTIONS}

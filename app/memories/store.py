@@ -11,6 +11,7 @@ from pathlib import Path
 from app.errors import MemoryNotFound, MemoryStoreFull, MemoryUnitNotFound
 from app.memories.database import connect, token_of
 from app.memories.unit import StoredUnit, Unit, digest_of, normalised, words_of
+from app.storage import owned_by
 
 CORRECTIONS = "corrections"
 """The purpose of the memory that an owner's corrected sentences of a language go to, and its name in requests."""
@@ -122,9 +123,8 @@ class MemoryStore:
         """
         id = str(uuid.uuid4())
         with self.connection:
-            (count,) = self.connection.execute(
-                "SELECT count(*) FROM memories WHERE owner = coalesce(?, owner)", (owner,)
-            ).fetchone()
+            condition, values = owned_by(owner)
+            (count,) = self.connection.execute(f"SELECT count(*) FROM memories WHERE {condition}", values).fetchone()
             if count >= self._bounds.memories:
                 raise MemoryStoreFull(f"the limit of {self._bounds.memories} memories is reached")
             self.connection.execute(
@@ -136,8 +136,9 @@ class MemoryStore:
 
     def all(self, owner: str | None) -> list[MemoryInfo]:
         """The memories of an owner, the oldest first."""
+        condition, values = owned_by(owner)
         rows = self.connection.execute(
-            f"SELECT {_MEMORY} FROM memories WHERE owner = coalesce(?, owner) ORDER BY number", (owner,)
+            f"SELECT {_MEMORY} FROM memories WHERE {condition} ORDER BY number", values
         ).fetchall()
         return [self._info(*row) for row in rows]
 
@@ -371,10 +372,11 @@ class MemoryStore:
         Raises:
             MemoryStoreFull: It has.
         """
+        condition, values = owned_by(owner)
         num_units, num_bytes = self.connection.execute(
-            "SELECT coalesce(sum(num_units), 0), coalesce(sum(num_bytes), 0) FROM pairs "
-            "JOIN memories ON memories.number = memory WHERE owner = coalesce(?, owner)",
-            (owner,),
+            "SELECT coalesce(sum(num_units), 0), coalesce(sum(num_bytes), 0) FROM memories "
+            f"JOIN pairs ON memory = memories.number WHERE {condition}",
+            values,
         ).fetchone()
         for value, bound, what in (
             (num_units, self._bounds.units, "units"),

@@ -8,12 +8,16 @@ right answers. Then the service's capacity is measured: 16 users who each do one
 time, users then arrive as a Poisson process at 70 % of that rate, whether or not earlier ones were answered; besides,
 every 20 seconds on average, a user sends a document or thousands of sentences. scenarios.py has their uses.
 
-Every answer is compared. At the end the usage that was counted for each key must be equal to what was answered. Latency
-is that of the whole use, from the time at which it was due. Memory is that of the service's process; its drift is the
-growth along a line of least squares from the end of the warm-up to the end of the load. The warm-up is long, because
-memory reaches its highest level only after several of the rare, large uses have met.
+Every answer is compared. A sentence that was corrected must be answered with its correction from then on. At the end,
+the usage that was counted for each key must be equal to what was answered, and the folder for data must have all
+corrections, and no document or memory that was deleted.
 
-The target is no wrong answer, no error and a drift under 1 %; the exit status is 1 if an answer or a count is wrong.
+Latency is that of the whole use, from the time at which it was due. Memory is that of the service's process; its drift
+is the growth along a line of least squares from the end of the warm-up to the end of the load. The warm-up is long,
+because memory reaches its highest level only after several of the rare, large uses have met.
+
+The target is no wrong answer, no error and a drift under 1 %; the exit status is 1 if an answer, a count or what
+is stored is wrong.
 Nothing else should run on the machine; the share that other programs used is printed. Needs Linux.
 """
 
@@ -42,7 +46,7 @@ from benchmarks.servers import Running, running, verso
 from benchmarks.shipped import token_counter
 from benchmarks.soak.report import Record, memory, report, summarise
 from benchmarks.soak.scenarios import Scenario, rare_scenarios, usual_scenarios
-from benchmarks.soak.users import Refused, Service, User, make_users, usage_errors
+from benchmarks.soak.users import Refused, Service, User, make_users, storage_errors, usage_errors
 from benchmarks.soak.watch import Watch
 from benchmarks.tables import RESULTS, percentile, rounded, write_json
 from benchmarks.traffic import sentence
@@ -280,10 +284,15 @@ def run(plan: Plan) -> dict[str, Any]:
         folder = Path(folder_name)
         keys = folder / "keys.sqlite"
         users = make_users(keys)
-        with running(verso(bundle, plan.num_threads, VERSO_DATA_DIR=str(folder / "reference"))) as reference:
+        protocols = {"VERSO_MCP": "on", "VERSO_COMPAT": "libretranslate"}
+        with running(
+            verso(bundle, plan.num_threads, VERSO_DATA_DIR=str(folder / "reference"), **protocols)
+        ) as reference:
             scenarios = [*usual_scenarios(sentences), *rare_scenarios(sentences)]
             right = asyncio.run(right_answers(reference.port, users, scenarios))
         settings = {
+            **protocols,
+            "VERSO_SUGGESTIONS": "on",
             "VERSO_KEYS_DB": str(keys),
             "VERSO_DATA_DIR": str(folder / "data"),
             "VERSO_CACHE_BYTES": str(CACHE_BYTES),
@@ -294,7 +303,12 @@ def run(plan: Plan) -> dict[str, Any]:
             process = psutil.Process(service.pid)
             process.terminate()
             exit_status = process.wait(PATIENCE_S)
-        return {**figures, "exit_status": exit_status, "usage_errors": usage_errors(keys, list(users.values()))}
+        return {
+            **figures,
+            "exit_status": exit_status,
+            "usage_errors": usage_errors(keys, list(users.values())),
+            "storage_errors": storage_errors(folder / "data", list(users.values())),
+        }
 
 
 def main() -> int:
@@ -318,7 +332,8 @@ def main() -> int:
     figures = run(Plan(arguments.minutes, warm_up, arguments.calibration, arguments.threads, arguments.load))
     write_json({"machine": machine, **figures}, arguments.out)
     print(report(figures))
-    return 1 if figures["wrong"] or figures["failures"] or figures["usage_errors"] or figures["exit_status"] else 0
+    faults = ("wrong", "failures", "usage_errors", "storage_errors", "exit_status")
+    return 1 if any(figures[name] for name in faults) else 0
 
 
 if __name__ == "__main__":

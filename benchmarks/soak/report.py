@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.soak.users import BUSY
 from benchmarks.soak.watch import Watch, drift
 from benchmarks.tables import markdown, percentile, rounded
 
@@ -95,12 +96,14 @@ def report(figures: dict[str, Any]) -> str:
     )
     before, after = figures["at_start"], figures["at_end"]
     statuses = ", ".join(f"{status}: {number}" for status, number in figures["statuses"].items())
+    num_busy = sum(int(about.split()[0]) in BUSY for _, about in figures["failures"])
     lines = [
         f"{figures['minutes']:.1f} minutes, {figures['uses']} uses, {figures['offered_per_s']:.1f} per second "
         f"({figures['share']:.0%} of the capacity, {figures['capacity_per_s']:.1f}, and the rare ones).",
         f"Requests by status (0: no answer): {statuses}.",
-        f"Wrong answers: {len(figures['wrong'])}. Failed uses: {len(figures['failures'])}. "
-        f"Wrong counts: {len(figures['usage_errors'])}. Exit status of the service: {figures['exit_status']}.",
+        f"Wrong answers: {len(figures['wrong'])}. Failed uses: {len(figures['failures'])}, of which the service was "
+        f"too busy for {num_busy}. Wrong counts: {len(figures['usage_errors'])}. "
+        f"Wrongly stored: {len(figures['storage_errors'])}. Exit status of the service: {figures['exit_status']}.",
         "",
         markdown(["use", "answered", "refused by its limit", "failed", "wrong", "p50 ms", "p95", "p99"], rows),
         "",
@@ -116,5 +119,6 @@ def report(figures: dict[str, Any]) -> str:
         *(f"WRONG {kind}: {about}" for kind, about in figures["wrong"][:20]),
         *(f"FAILED {kind}: {about}" for kind, about in figures["failures"][:20]),
         *(f"WRONG COUNT {about}" for about in figures["usage_errors"]),
+        *(f"WRONGLY STORED {about}" for about in figures["storage_errors"]),
     ]
     return "\n".join(lines)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 
 from app.accounts.keys import Scope
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
+from app.documents.store import DocumentStore
 from app.engine.caller import Priority
+from app.memories.store import CORRECTIONS, MemoryBounds, MemoryStore
 
 ALL_SCOPES: tuple[Scope, ...] = ("translate", "attention", "documents")
 
@@ -25,6 +27,13 @@ DEEPL = "DeepL-Auth-Key"
 """The scheme of DeepL's keys in the header ``Authorization``."""
 
 PAIR = {"source": "en", "target": "de"}
+DEEPL_PAIR = {"source_lang": "EN", "target_lang": "DE"}
+
+Item: TypeAlias = Any
+"""The input of a use: the fields of a request, a file, texts."""
+
+BUSY = (0, 429, 503, 504)
+"""Statuses of a busy service; 0 if it did not answer."""
 
 ATTEMPTS = 30
 """Times that a request is sent until it is answered."""
@@ -40,6 +49,8 @@ class User:
         key_id: Its public part.
         characters: Characters of the texts for which this user got an answer.
         requests: Answered requests that count.
+        corrections: The sentences that this user has corrected, and how. A copy of a user has corrected none.
+        correcting: A lock for each sentence, held while it is corrected.
     """
 
     name: str
@@ -47,6 +58,8 @@ class User:
     key_id: str = ""
     characters: int = 0
     requests: int = 0
+    corrections: dict[str, str] = field(default_factory=dict, init=False)
+    correcting: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
     def received(self, *texts: str) -> None:
         """Note an answer that counts, with the texts that were translated for it."""
@@ -74,6 +87,7 @@ def make_users(path: Path) -> dict[str, User]:
 
     make("shop")
     make("office")
+    make("editor")
     make("nightly", ["translate"], priority=Priority.BULK)
     make("reader", ["attention"])
     make("few requests", ["translate"], requests_per_minute=30)
@@ -109,6 +123,36 @@ def usage_errors(path: Path, users: Sequence[User]) -> list[str]:
     (reserved,) = connection.execute("SELECT count(*) FROM charges WHERE NOT settled").fetchone()
     connection.close()
     return errors + ([f"{reserved} reservations were left behind"] if reserved else [])
+
+
+def storage_errors(folder: Path, users: Sequence[User]) -> list[str]:
+    """Corrections that are stored otherwise than they were answered, and what was deleted and is still stored.
+
+    Args:
+        folder: The folder for data of the service, which has ended.
+        users: The users.
+    """
+    memories = MemoryStore(folder, MemoryBounds(0, 0, 0))
+    errors: list[str] = []
+    for user in users:
+        stored: dict[str, str] = {}
+        for memory in memories.all(user.key_id):
+            if memory.purpose != CORRECTIONS:
+                errors.append(f"{user.name}: a memory of {memory.num_units} units was left behind")
+                continue
+            units = memories.units(user.key_id, memory.id, limit=memory.num_units)
+            stored |= {unit.source: unit.target for unit in units}
+        errors += [
+            f"{user.name}: the correction of {text!r} is {stored.get(text)!r}, and {correction!r} was answered"
+            for text, correction in user.corrections.items()
+            if stored.get(text) != correction
+        ]
+    memories.close()
+    documents = DocumentStore(folder / "documents")
+    if number := documents.count():
+        errors.append(f"{number} documents were left behind")
+    documents.close()
+    return errors
 
 
 class Refused(Exception):
@@ -184,7 +228,7 @@ class Service:
             try:
                 return await self.send(user, method, path, **request)
             except Refused as refused:
-                if refused.status not in (0, 429, 503, 504):
+                if refused.status not in BUSY:
                     raise
             await asyncio.sleep(1.0)
         return await self.send(user, method, path, **request)

@@ -43,11 +43,14 @@ WRONG = [
     Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "beam_size": 0}}, 422, "invalid_request"),
     Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "target": "tlh"}}, 422, "unsupported_pair"),
     Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "text": []}}, 422, "invalid_request"),
-    Wrong("shop", "POST", "/translate", {"content": b"{"}, 415, "unsupported_media_type"),
+    Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "memory": "0123"}}, 404, "memory_not_found"),
+    Wrong("shop", "POST", "/translate", {"json": {**_TEXT, "glossary": "0123"}}, 404, "glossary_not_found"),
+    Wrong("reader", "POST", "/memories", {"json": {"name": "a", "source": "en"}}, 403, "scope_missing"),
+    Wrong("shop", "POST", "/attention", {"content": b"{"}, 415, "unsupported_media_type"),
     Wrong(
         "shop",
         "POST",
-        "/translate",
+        "/attention",
         {"content": b"{", "headers": {"Content-Type": "application/json"}},
         400,
         "malformed_body",
@@ -60,6 +63,8 @@ WRONG = [
     Wrong("", "POST", "/libretranslate/translate", {"json": {"q": "Hello.", **PAIR}}, 400, ""),
     Wrong("shop", "POST", "/v2/translate", {"json": {"text": ["Hello."]}}, 400, "", DEEPL),
     Wrong("revoked", "POST", "/v2/translate", {"json": {"text": ["Hello."], "target_lang": "DE"}}, 403, "", DEEPL),
+    Wrong("", "POST", "/mcp", {"json": {}}, 401, "key_required"),
+    Wrong("shop", "GET", "/documents/0123/sentences", {}, 404, "document_not_found"),
     Wrong("shop", "GET", "/no/such/path", {}, 404, "not_found"),
 ]
 
