@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
@@ -21,6 +22,9 @@ from app.threads import SYSTEM, Threads
 from model.decoding.options import Outcome
 
 logger = logging.getLogger("app.bridge")
+
+_NO_MEMORY_S = 0.01
+"""Seconds until the event loop is woken again if there was no memory for it."""
 
 _T = TypeVar("_T")
 
@@ -185,8 +189,7 @@ class Arriving:
         arrived: asyncio.Queue[tuple[int, Outcome]] = asyncio.Queue()
 
         def deliver(index: int, outcome: Outcome) -> None:  # on any thread
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(arrived.put_nowait, (index, outcome))
+            _call_on_loop(loop, arrived.put_nowait, (index, outcome))
 
         self._shared = shared
         self._arrived = arrived
@@ -267,5 +270,18 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
         if not done.done():
             done.set_result(None)
 
+    _call_on_loop(loop, finish)
+
+
+def _call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> None:
+    """Call a function on the event loop, unless it is closed.
+
+    Without memory for the call it is tried again: the task that waits for it would wait until its deadline.
+    """
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(finish)
+        while True:
+            try:
+                loop.call_soon_threadsafe(function, *arguments)
+                return
+            except MemoryError:
+                time.sleep(_NO_MEMORY_S)

@@ -113,9 +113,13 @@ class Trial:
         return answer
 
     def heal(self) -> None:
-        """Let the disk work again: from here on every step must succeed."""
-        self._is_healed = True
-        self._shim.heal()
+        """Let the disk work again if an operation has failed: from here on every step must succeed.
+
+        A fault that has not begun yet meets one of the operations that follow, so their steps may be refused.
+        """
+        if self._shim.num_failures:
+            self._is_healed = True
+            self._shim.heal()
 
     def heal_after_patience(self) -> None:
         """Let the disk work again if enough operations have failed; called while the scenario waits for it."""

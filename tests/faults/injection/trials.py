@@ -34,7 +34,7 @@ class Report:
         scenario: Its name.
         store: What it uses.
         num_operations: Its operations.
-        num_faults: Runs with each kind of fault.
+        num_faults: Runs in which an operation met each kind of fault. Of the last operations, none may need room.
         num_kills: Different states after a kill.
         num_power_cuts: Different states after a power cut.
         failures: What was wrong, each with the fault and the operation.
@@ -160,10 +160,10 @@ class Trials:
                 self._shim.watch(folder, -1, fault, number)
                 self._scenario.run(folder, Trial(self._shim, self._notes))
                 self._shim.stop()
-                return ""
+                return str(self._shim.num_failures)
 
-            self.report.num_faults[fault.name] = self.report.num_faults.get(fault.name, 0) + 1
             answer, failure = call_in_child(run)
+            self.report.num_faults[fault.name] = self.report.num_faults.get(fault.name, 0) + (answer != "0")
             has_aborted = self._scenario.may_abort and failure == ABORTED
             if failure is not None and not has_aborted:
                 self.report.failures.append(f"{what}: {failure}")
