@@ -6,20 +6,20 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from starlette.datastructures import State
 from starlette.types import Message
 
 from app.accounts.service import Accounts
-from app.documents.service import DocumentService
 from app.errors import ServiceError
 from app.http.route_table import Application, RouteTable
 from app.main import _set_state, _with_middleware, create_app
 from app.models.bundles import StoredBundle
 from app.serving.service import TranslationService
 from app.settings import Settings
+from app.telemetry.metrics import Metrics
 from model.errors import ArtifactError
 from tests.app.fakes import BUDGET, NUM_BYTES, FakeBundles, FakeTranslator, WordDetector
 from tests.simulation.app_scenario import (
@@ -94,29 +94,16 @@ class AppProcess(Process):
         self.models = {name: model_named(name, *pairs) for name, pairs in MODELS.items()}
         for model in self.models.values():
             model.machine = self.machine
-        self.settings = Settings(
-            max_batch_rows=scenario.budget.max_rows,
-            max_batch_tokens=scenario.budget.max_tokens,
-            max_beam_size=4,
-            max_hypotheses=1,
-            queue_sentences=scenario.max_waiting,
-            cache_bytes=scenario.cache_bytes,
-            coalesce="on" if scenario.coalesce else "off",
-            deadline_s=scenario.deadline_s,
-            drain_timeout_s=1.0,
-            step_timeout_s=30.0,
-            threads=1,
-            model_memory=None if scenario.max_models is None else scenario.max_models * NUM_BYTES,
-        )
+        self.settings = _settings(scenario)
         bundles = SimulatedBundles(self)
         self.app, table = _application()
         state = self.app.state = State()
-        _set_state(self.app, self.settings, bundles, None)
-        self.metrics = state.metrics
-        self.service = state.service = TranslationService(
-            self.settings, self.metrics, bundles, clock, WordDetector(), self.threads
-        )
-        state.documents = DocumentService(self.settings, self.service)
+
+        def connect(metrics: Metrics) -> TranslationService:
+            return TranslationService(self.settings, metrics, bundles, clock, WordDetector(), self.threads)
+
+        _set_state(self.app, self.settings, None, connect)
+        self.metrics, self.service = state.metrics, state.service
         self.accounts = state.accounts = Accounts(
             disk.path,
             longest_request_s=scenario.deadline_s,
@@ -162,10 +149,9 @@ class AppProcess(Process):
     def check(self) -> None:
         """See :class:`tests.simulation.process.Process`."""
         super().check()
-        for number, limits in enumerate(KEYS):
-            if limits.concurrent_sentences is not None:
-                running = self.accounts.running._running.get(self.disk.ids[number], 0)
-                require(running <= limits.concurrent_sentences, "too many sentences of a key", number, running)
+        for key, running in self.accounts.running._running.items():
+            bound = KEYS[self.disk.ids.index(key)].concurrent_sentences
+            require(bound is None or running <= bound, "too many sentences of a key", key, running)
         residency = self.service._store._residency
         if residency is not None:
             loaded = sum(model.num_bytes for model in residency._resident)
@@ -359,6 +345,25 @@ class AppProcess(Process):
             "server": ("localhost", 80),
             "state": {},
         }
+
+
+@lru_cache(maxsize=1)
+def _settings(scenario: AppScenario) -> Settings:
+    """The settings of all processes of a simulation; validating them takes 4 ms."""
+    return Settings(
+        max_batch_rows=scenario.budget.max_rows,
+        max_batch_tokens=scenario.budget.max_tokens,
+        max_beam_size=4,
+        max_hypotheses=1,
+        queue_sentences=scenario.max_waiting,
+        cache_bytes=scenario.cache_bytes,
+        coalesce="on" if scenario.coalesce else "off",
+        deadline_s=scenario.deadline_s,
+        drain_timeout_s=1.0,
+        step_timeout_s=30.0,
+        threads=1,
+        model_memory=None if scenario.max_models is None else scenario.max_models * NUM_BYTES,
+    )
 
 
 def _body(post: Post) -> bytes:

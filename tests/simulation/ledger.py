@@ -71,11 +71,10 @@ class Trace:
         """Something has happened."""
         if self.is_muted:
             return
-        line = f"{now:.6f} {what} {' '.join(map(str, details))}"
-        self._digest.update(line.encode())
+        self._digest.update(repr((now, what, details)).encode())
         self.counts[what] += 1
         if self._keeps_lines:
-            self.lines.append(line)
+            self.lines.append(f"{now:.6f} {what} {' '.join(map(str, details))}")
 
     @property
     def digest(self) -> str:
@@ -147,9 +146,9 @@ class EngineLedger:
             return call
 
         def watched_take(*args: Any) -> list[QueuedSentence]:
-            waiting = list(scheduler._queue)
             chosen = take(*args)
-            self._check_turns(waiting, chosen, args[1])
+            if chosen:
+                self._check_turns(chosen, args[1])
             return chosen
 
         vars(scheduler)["admit"] = watched_admit
@@ -170,9 +169,11 @@ class EngineLedger:
         if len(queue) > bound:
             num_always = sum(sentence.key in self._always for sentence in queue)
             require(len(queue) - num_always <= bound, "the queue exceeds its bound", len(queue), bound)
+        if not state.is_asleep:
+            return
         thread, wake = self.engine._thread, state.wake
         assert isinstance(wake, SimulatedCondition)
-        if isinstance(thread, SimulatedThread) and state.is_asleep and thread.is_blocked and wake.is_free:
+        if isinstance(thread, SimulatedThread) and thread.is_blocked and wake.is_free:
             has_work = len(queue) or state.calls or state.withdrawn or state.stopping
             require(not has_work, "the engine sleeps and has work")
 
@@ -247,7 +248,8 @@ class EngineLedger:
         self.trace.note(state.clock(), call, model.letter, *keys)
         if call == "join":
             gone = [key for key in keys if key not in state.unanswered and key not in state.withdrawn]
-            require(not gone, "sentences join that have ended", *gone)
+            # An engine that is given up, because it does not end in time, has answered what it was about to encode.
+            require(not gone or state.stopping, "sentences join that have ended", *gone)
             self._check_budget()
         if call == "step":
             self.num_steps += 1
@@ -271,26 +273,21 @@ class EngineLedger:
         alone = [running for running in runner._running if not running.may_join]
         require(len(alone) <= 1 and all(len(running.sentences) <= 1 for running in alone), "several decode alone")
 
-    def _check_turns(
-        self, waiting: list[QueuedSentence], chosen: list[QueuedSentence], rows: Mapping[object, int]
-    ) -> None:
+    def _check_turns(self, chosen: list[QueuedSentence], rows: Mapping[object, int]) -> None:
         """No caller starves: what others get meanwhile is what the turns allow.
 
         Only callers without a sentence in work count, whose first one has waited longer than it may be overtaken.
         """
         now = self._state.clock()
-        if not chosen:
-            return
         self.trace.note(now, "taken", *(sentence.key for sentence in chosen))
         costs = Counter[Caller]()
         for sentence in chosen:
             costs[sentence.caller] += round(sentence.cost)
             self._largest = max(self._largest, sentence.cost)
-        self._callers |= {sentence.caller for sentence in waiting}
-        first: dict[Caller, QueuedSentence] = {}
-        for sentence in waiting:
-            first.setdefault(sentence.caller, sentence)
-        self._starved = {caller: cost for caller, cost in self._starved.items() if caller in first}
+        first = {caller: queue.entries[0][2] for caller, queue in self._state.scheduler._queue._of_caller.items()}
+        waiting = first.keys() | costs.keys()  # before these were chosen
+        self._callers |= waiting
+        self._starved = {caller: cost for caller, cost in self._starved.items() if caller in waiting}
         for caller, sentence in first.items():
             if caller in costs or rows.get(caller) or now - sentence.arrived_at <= OVERTAKE_S:
                 self._starved[caller] = 0.0

@@ -102,14 +102,14 @@ class Process(ABC):
     def check(self) -> None:
         """What must hold after each turn of a thread."""
         self.ledger.check()
-        require(self.shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
-        require(len(self.shared._of_request) <= len(self.attempts), "work for a request that has ended")
-        if self.world.kernel.num_switches % LOST_TURNS == 0:
-            now = self.world.kernel.now
-            for pending in self.shared._of_request:
-                sentences = pending.sentences
-                is_lost = sentences and all(sentence.ended_at < now - LOST_S for sentence in sentences)
-                require(not is_lost, "the outcome of a sentence is lost", *(sentence.key for sentence in sentences))
+        shared, kernel = self.shared, self.world.kernel
+        require(shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
+        require(len(shared._of_request) <= len(self.attempts), "work for a request that has ended")
+        if kernel.num_switches % LOST_TURNS == 0:
+            before = kernel.now - LOST_S
+            for pending in shared._of_request:
+                is_lost = pending.sentences and all(sentence.ended_at < before for sentence in pending.sentences)
+                require(not is_lost, "the outcome of a sentence is lost", *pending.sentences if is_lost else ())
 
     @abstractmethod
     def happen(self, what: What) -> None:
