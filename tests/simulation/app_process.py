@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
@@ -37,7 +38,7 @@ from tests.simulation.app_scenario import (
 )
 from tests.simulation.disk import Disk, time_of_day
 from tests.simulation.ledger import EngineLedger, require
-from tests.simulation.process import Attempt, Process
+from tests.simulation.process import Attempt, Process, samples_of
 from tests.simulation.scenario import What
 from tests.simulation.stand_in import FAILS, model_named
 from tests.simulation.world import World
@@ -47,6 +48,9 @@ LOAD_S = 0.2
 
 STARTS_S = 2.0
 """Seconds in which a process has loaded its models, unless threads are busy."""
+
+CLIENT_LEFT = "499"
+"""The status of a request in the metrics whose client left before the answer."""
 
 _NDJSON = "application/x-ndjson"
 
@@ -117,6 +121,9 @@ class AppProcess(Process):
         self.engine = self.service._engine
         self.shared = self.service._bridge._shared
         self.ledger = EngineLedger(self.engine, self.machine, world.trace)
+        self.ledger.watch_shared(self.shared)
+        self._statuses = Counter[str]()  # of requests
+        self._codes = Counter[str]()  # of problems
         self._began = clock()
         self._unloads = any(isinstance(event.what, Unload) for event in scenario.events)
         self._models_change = self._unloads or scenario.max_models is not None
@@ -157,6 +164,21 @@ class AppProcess(Process):
             loaded = sum(model.num_bytes for model in residency._resident)
             require(loaded <= residency.max_bytes, "models exceed their memory", loaded)
             require(all(model.in_memory for model in residency._num_uses), "a model in use is not in memory")
+
+    def check_metrics(self) -> None:
+        """See :class:`tests.simulation.process.Process`."""
+        super().check_metrics()
+        requests, refusals = Counter[str](), Counter[str]()
+        for (name, *labels), value in samples_of(self.metrics).items():
+            if name == "verso_requests_total":
+                requests[labels[-1]] += round(value)
+            elif name == "verso_refusals_total":
+                refusals[labels[0]] = round(value)
+        require(requests == self._statuses, "requests counted", requests, self._statuses)
+        # A stream that breaks off has a code and the status 200; a client that left may miss its refusal.
+        num_others = self._statuses["200"] + self._statuses[CLIENT_LEFT]
+        require(not self._codes - refusals, "refusals counted", refusals, self._codes)
+        require((refusals - self._codes).total() <= num_others, "more refusals than requests", refusals, self._codes)
 
     def close(self) -> None:
         """Close the file of keys."""
@@ -223,6 +245,11 @@ class AppProcess(Process):
             del self._left[attempt]
             if self.world.kernel.is_over or not parts:
                 self._note_unknown(post, attempt)
+        if not self.world.kernel.is_over:
+            status = str(parts[0]["status"]) if parts else CLIENT_LEFT
+            self._statuses[status] += 1
+            if status not in ("200", CLIENT_LEFT):
+                self._codes[json.loads(parts[1]["body"])["code"]] += 1
         if not parts:
             return "left"
         return self._checked(post, attempt, parts)

@@ -15,7 +15,6 @@ from app.engine.joining import OVERTAKE_S
 from app.engine.queued_sentence import QueuedSentence
 from app.engine.scheduler import Admission
 from app.errors import InferenceFailed
-from app.telemetry.metrics import Metrics
 from model.decoding.options import Hypothesis, Outcome
 from model.errors import DecodingError
 from tests.simulation.kernel import SimulatedThread
@@ -23,7 +22,8 @@ from tests.simulation.locks import SimulatedCondition
 from tests.simulation.stand_in import FAILS, CallKind, Machine, StandIn
 
 if TYPE_CHECKING:
-    from app.engine.coalescing import SharedDecoding
+    from app.engine.coalescing import PendingRequest, SharedDecoding
+    from app.engine.queued_sentence import ModelRequest
 
 
 STARVES = 0.75
@@ -100,6 +100,8 @@ class EngineLedger:
         self.failed: set[tuple[str, str]] = set()
         """Models and sources of the sentences that may have failed."""
         self.num_steps = 0
+        self.num_asked = 0
+        """Sentences that were asked for: decoded, cached, or shared with an equal one."""
         self._always: set[int] = set()  # keys of sentences that were not refused
         self._withdrawn: set[int] = set()
         self._left_since: dict[int, int] = {}
@@ -161,6 +163,17 @@ class EngineLedger:
         self.machine.opening = self._opening
         self.machine.in_work = lambda: self._state.unanswered.keys() - self._state.scheduler.waiting()
 
+    def watch_shared(self, shared: SharedDecoding) -> None:
+        """Count what is asked for."""
+        submit = shared.submit
+
+        def watched_submit(requests: Sequence[ModelRequest], *args: Any, **options: Any) -> PendingRequest:
+            pending = submit(requests, *args, **options)
+            self.num_asked += len(requests)
+            return pending
+
+        vars(shared)["submit"] = watched_submit
+
     def check(self) -> None:
         """What must hold after each turn of a thread."""
         state = self._state
@@ -187,13 +200,13 @@ class EngineLedger:
         require(not shared._in_engine and not shared._of_request, "equal sentences stay", len(shared._in_engine))
         require(not state.calls or state.stopping, "calls stay", len(state.calls))
 
-    def check_metrics(self, metrics: Metrics) -> None:
-        """The metrics agree with what has happened; nothing is in work."""
-        samples = {
-            (sample.name, *sample.labels.values()): sample.value
-            for metric in metrics.registry.collect()
-            for sample in metric.samples
-        }
+    def check_metrics(self, samples: Mapping[tuple[str, ...], float], *, caches: bool) -> None:
+        """The metrics agree with what has happened; nothing is in work.
+
+        Args:
+            samples: The metrics, by their names and labels.
+            caches: Whether the cache is on.
+        """
         expected: Counter[tuple[str, str]] = Counter()
         num_tokens = 0
         for key, sentence in self.submitted.items():
@@ -215,6 +228,11 @@ class EngineLedger:
             for ending, number in counted.items():
                 require(number == expected[name, ending], "metrics", name, ending, number, expected[name, ending])
         require(samples["verso_target_tokens_total",] == num_tokens, "target tokens", num_tokens)
+        require(samples["verso_decode_steps_total",] <= self.num_steps, "steps", self.num_steps)
+        hits, misses = samples["verso_cache_hits_total",], samples["verso_cache_misses_total",]
+        num_shared = samples["verso_coalesced_sentences_total",]
+        require(hits + num_shared + len(self.submitted) == self.num_asked, "cached", hits, num_shared, self.num_asked)
+        require(hits + misses == (self.num_asked if caches else 0), "looked up", hits, misses, self.num_asked)
         for gauge in ("verso_queue_sentences", "verso_running_sentences"):
             require(not samples[gauge,], "a gauge is not zero", gauge, samples[gauge,])
 

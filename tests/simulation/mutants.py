@@ -218,7 +218,7 @@ MUTANTS = (
         "a model is unloaded while requests use it",
         RunningRequests,
         "entered",
-        "self._tasks.add(task)",
+        "self._tasks[task] = None",
         "pass",
         APP,
     ),

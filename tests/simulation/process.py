@@ -111,6 +111,10 @@ class Process(ABC):
                 is_lost = pending.sentences and all(sentence.ended_at < before for sentence in pending.sentences)
                 require(not is_lost, "the outcome of a sentence is lost", *pending.sentences if is_lost else ())
 
+    def check_metrics(self) -> None:
+        """The metrics agree with what has happened; the process has ended."""
+        self.ledger.check_metrics(samples_of(self.metrics), caches=self.world.scenario.cache_bytes > 0)
+
     @abstractmethod
     def happen(self, what: What) -> None:
         """An event that only this kind of process knows."""
@@ -154,3 +158,12 @@ class Process(ABC):
         if attempt in self.attempts and not self.world.kernel.is_over:
             del self.attempts[attempt]
             self.world.answered(attempt, "left")
+
+
+def samples_of(metrics: Metrics) -> dict[tuple[str, ...], float]:
+    """All metrics, by their names and labels."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for metric in metrics.registry.collect()
+        for sample in metric.samples
+    }

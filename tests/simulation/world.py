@@ -93,7 +93,7 @@ class World:
         """A process has ended in order, or because its engine gave up."""
         self.trace.note(self.kernel.now, "gave up" if has_given_up else "stopped")
         process.ledger.check_idle(process.shared)
-        process.ledger.check_metrics(process.metrics)
+        process.check_metrics()
         self.kernel.between_turns(partial(self._bury, process))
 
     def _bury(self, process: Process) -> None:
