@@ -8,12 +8,14 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import State
 from starlette.types import Message
 
 from app.accounts.service import Accounts
+from app.documents.service import DocumentService
 from app.errors import ServiceError
 from app.http.route_table import Application, RouteTable
 from app.main import _set_state, _with_middleware, create_app
@@ -30,13 +32,17 @@ from tests.simulation.app_scenario import (
     NO_KEY,
     AppScenario,
     DiskFault,
+    DocumentFault,
+    FileFault,
     Load,
     LoadFault,
     Post,
     Revoke,
     Unload,
+    Upload,
 )
 from tests.simulation.disk import Disk, time_of_day
+from tests.simulation.documents import BRACKET, Call, DocumentClient, FilesInThread, StoreFaults, form_of
 from tests.simulation.ledger import EngineLedger, require
 from tests.simulation.process import Attempt, Process, samples_of
 from tests.simulation.scenario import What
@@ -98,7 +104,9 @@ class AppProcess(Process):
         self.models = {name: model_named(name, *pairs) for name, pairs in MODELS.items()}
         for model in self.models.values():
             model.machine = self.machine
-        self.settings = _settings(scenario)
+        has_documents = any(isinstance(event.what, Upload) for event in scenario.events)
+        self.num_own_requests = int(has_documents)  # one document is translated at a time
+        self.settings = _settings(scenario, disk.folder if has_documents else None)
         bundles = SimulatedBundles(self)
         self.app, table = _application()
         state = self.app.state = State()
@@ -108,6 +116,15 @@ class AppProcess(Process):
 
         _set_state(self.app, self.settings, None, connect)
         self.metrics, self.service = state.metrics, state.service
+        state.documents = DocumentService(
+            self.settings,
+            self.service,
+            clock=lambda: time_of_day(clock()),
+            threads=self.threads,
+            make_files=lambda: FilesInThread(self),
+            make_id=lambda: f"{world.kernel.rng.getrandbits(128):032x}",
+        )
+        self._store = StoreFaults(state.documents, disk.document_faults)
         self.accounts = state.accounts = Accounts(
             disk.path,
             longest_request_s=scenario.deadline_s,
@@ -124,6 +141,7 @@ class AppProcess(Process):
         self.ledger.watch_shared(self.shared)
         self._statuses = Counter[str]()  # of requests
         self._codes = Counter[str]()  # of problems
+        self._has_file_faults = any(isinstance(event.what, FileFault) for event in scenario.events)
         self._began = clock()
         self._unloads = any(isinstance(event.what, Unload) for event in scenario.events)
         self._models_change = self._unloads or scenario.max_models is not None
@@ -152,6 +170,10 @@ class AppProcess(Process):
             self.disk.revoke(what.key, time_of_day(self.world.kernel.now))
         elif isinstance(what, DiskFault):
             self.disk.faults.append((what.method, what.after_commit))
+        elif isinstance(what, DocumentFault):
+            self.disk.document_faults.append((what.method, what.after))
+        elif isinstance(what, FileFault):
+            self.disk.file_faults.append(what.kind)
 
     def check(self) -> None:
         """See :class:`tests.simulation.process.Process`."""
@@ -185,6 +207,7 @@ class AppProcess(Process):
         for store in (self.accounts._keys, self.accounts._usage):
             if store is not None:
                 store.close()
+        self._store.close()
 
     def _operate(self, work: Callable[[], Any]) -> None:
         """Run a request of the operator, which may be refused."""
@@ -216,12 +239,20 @@ class AppProcess(Process):
             await self.service.drain(self.settings.drain_timeout_s)
             while self.attempts or self._tasks:
                 await asyncio.sleep(0.01)
+            self.accepts = False
         require(not self.accounts.running._running, "sentences of keys stay", self.accounts.running._running)
         self.world.ended(self, has_given_up)
 
     async def _answer(self, attempt: Attempt) -> str:
         post = attempt.request
-        assert isinstance(post, Post)
+        assert isinstance(post, Post | Upload | Call)
+        if isinstance(post, Upload):
+            self.disk.num_documents += 1
+            scope, content = _form_scope(self._scope(post, "POST", "/documents")), form_of(post)
+        elif isinstance(post, Call):
+            scope, content = self._scope(post, post.method, post.path), b""
+        else:
+            scope, content = self._scope(post, "POST", "/translate"), _body(post)
         parts: list[Message] = []
         is_read = False
         left = self._left[attempt] = asyncio.Event()
@@ -230,7 +261,7 @@ class AppProcess(Process):
             nonlocal is_read
             if not is_read:
                 is_read = True
-                return {"type": "http.request", "body": _body(post)}
+                return {"type": "http.request", "body": content}
             await left.wait()
             return {"type": "http.disconnect"}
 
@@ -240,34 +271,44 @@ class AppProcess(Process):
                 await asyncio.sleep(post.reads_s)
 
         try:
-            await self.app(self._scope(post), receive, send)
+            await self.app(scope, receive, send)
         finally:
             del self._left[attempt]
-            if self.world.kernel.is_over or not parts:
+            if not isinstance(post, Call) and (self.world.kernel.is_over or not parts):
                 self._note_unknown(post, attempt)
         if not self.world.kernel.is_over:
             status = str(parts[0]["status"]) if parts else CLIENT_LEFT
             self._statuses[status] += 1
-            if status not in ("200", CLIENT_LEFT):
+            if status not in ("200", "202", CLIENT_LEFT):
                 self._codes[json.loads(parts[1]["body"])["code"]] += 1
         if not parts:
             return "left"
+        if isinstance(post, Call):
+            attempt.response = parts[0]["status"], b"".join(part.get("body", b"") for part in parts)
+            return "called"
         return self._checked(post, attempt, parts)
 
-    def _note_unknown(self, post: Post, attempt: Attempt) -> None:
+    def _note_unknown(self, post: Post | Upload, attempt: Attempt) -> None:
         if post.key != NO_KEY:
             self.disk.unknown(post.key, _id(post, attempt), post.num_characters)
 
-    def _checked(self, post: Post, attempt: Attempt, parts: list[Message]) -> str:
+    def _checked(self, post: Post | Upload, attempt: Attempt, parts: list[Message]) -> str:
         """The kind of an answer, which is right."""
         status: int = parts[0]["status"]
         body = b"".join(part.get("body", b"") for part in parts)
+        if status == 202:
+            assert isinstance(post, Upload)
+            id: str = json.loads(body)["id"]
+            self.disk.answered(post.key, _id(post, attempt), post.num_characters)
+            DocumentClient(self.world, post, id, self.disk.folder / "documents")
+            return "accepted"
         if status != 200:
             code: str = json.loads(body)["code"]
             if code == "accounts_unavailable":
                 self._note_unknown(post, attempt)
             require(self._may_have(code, attempt), "a refusal without reason", post.number, status, body.decode())
             return "expired" if code == "deadline_exceeded" else code
+        assert isinstance(post, Post)
         if post.streams:
             return self._check_stream(post, attempt, body)
         answer = json.loads(body)
@@ -319,14 +360,16 @@ class AppProcess(Process):
     def _may_have(self, code: str, attempt: Attempt) -> bool:
         """Whether a request may have been refused with a code."""
         post = attempt.request
-        assert isinstance(post, Post)
-        words = " ".join(" ".join(sentences) for sentences in post.texts)
+        assert isinstance(post, Post | Upload)
+        words = " ".join(" ".join(sentences) for sentences in (post.texts if isinstance(post, Post) else ()))
         limits = KEYS[post.key] if post.key != NO_KEY else None
         match code:
             case "queue_full" | "deadline_unreachable" | "deadline_exceeded":
                 return limits is not None
             case "not_ready":
                 is_loading = attempt.began < self._began + STARTS_S
+                if isinstance(post, Upload) and self._has_file_faults:
+                    return True
                 return is_loading or self.service.state != "ready" or self._models_change
             case "limit_exceeded":
                 return limits is not None
@@ -347,24 +390,26 @@ class AppProcess(Process):
             case "decoding_failed":
                 return FAILS in words
             case "unsupported_pair":
-                return self._unloads or post.pair == "de-en"
+                return self._unloads or (isinstance(post, Post) and post.pair == "de-en")
+            case "storage_full" | "storage_unavailable" | "document_too_complex" | "no_process":
+                return isinstance(post, Upload)
         return False
 
-    def _scope(self, post: Post) -> dict[str, Any]:
+    def _scope(self, post: Post | Upload | Call, method: str, path: str) -> dict[str, Any]:
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         if post.key != NO_KEY:
             headers.append((b"authorization", f"Bearer {self.disk.tokens[post.key]}".encode()))
-        if post.is_idempotent:
+        if not isinstance(post, Call) and post.is_idempotent:
             headers.append((b"idempotency-key", f"request-{post.number}".encode()))
-        if post.streams:
+        if isinstance(post, Post) and post.streams:
             headers.append((b"accept", _NDJSON.encode()))
         return {
             "type": "http",
             "http_version": "1.1",
-            "method": "POST",
+            "method": method,
             "scheme": "http",
-            "path": "/translate",
-            "raw_path": b"/translate",
+            "path": path,
+            "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
             "headers": headers,
@@ -375,7 +420,7 @@ class AppProcess(Process):
 
 
 @lru_cache(maxsize=1)
-def _settings(scenario: AppScenario) -> Settings:
+def _settings(scenario: AppScenario, folder: Path | None) -> Settings:
     """The settings of all processes of a simulation; validating them takes 4 ms."""
     return Settings(
         max_batch_rows=scenario.budget.max_rows,
@@ -389,8 +434,14 @@ def _settings(scenario: AppScenario) -> Settings:
         drain_timeout_s=1.0,
         step_timeout_s=30.0,
         threads=1,
+        data_dir=folder,
         model_memory=None if scenario.max_models is None else scenario.max_models * NUM_BYTES,
     )
+
+
+def _form_scope(scope: dict[str, Any]) -> dict[str, Any]:
+    headers = [header for header in scope["headers"] if header[0] != b"content-type"]
+    return {**scope, "headers": [*headers, (b"content-type", f"multipart/form-data; boundary={BRACKET}".encode())]}
 
 
 def _body(post: Post) -> bytes:
@@ -400,7 +451,7 @@ def _body(post: Post) -> bytes:
     return json.dumps({"text": texts, "source": source, "target": target, **search}).encode()
 
 
-def _id(post: Post, attempt: Attempt) -> str:
+def _id(post: Post | Upload, attempt: Attempt) -> str:
     """What identifies a request for the accounts: attempts with an ``Idempotency-Key`` are one request."""
     return str(post.number) if post.is_idempotent else f"{post.number}/{attempt.number}"
 

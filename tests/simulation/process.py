@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ class Attempt:
         task: The task that answers it.
         is_over: Whether the client has an answer, or knows that there is none.
         has_left: Whether the client has left.
+        done: Called with the response, for a request that is no event of the scenario.
+        response: The status and the body; None without an answer.
     """
 
     request: Request
@@ -50,6 +53,8 @@ class Attempt:
     task: asyncio.Task[None] | None = None
     is_over: bool = False
     has_left: bool = False
+    done: Callable[[tuple[int, bytes] | None], None] | None = None
+    response: tuple[int, bytes] | None = None
 
 
 class Process(ABC):
@@ -61,6 +66,10 @@ class Process(ABC):
         world: The world.
     """
 
+    accepts = True
+    """Whether it accepts connections: a server ends its application only when it has closed its socket."""
+    num_own_requests = 0
+    """Requests of the process itself."""
     engine: Engine
     shared: SharedDecoding
     metrics: Metrics
@@ -104,7 +113,8 @@ class Process(ABC):
         self.ledger.check()
         shared, kernel = self.shared, self.world.kernel
         require(shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
-        require(len(shared._of_request) <= len(self.attempts), "work for a request that has ended")
+        num_requests = len(self.attempts) + self.num_own_requests
+        require(len(shared._of_request) <= num_requests, "work for a request that has ended")
         if kernel.num_switches % LOST_TURNS == 0:
             before = kernel.now - LOST_S
             for pending in shared._of_request:

@@ -13,6 +13,7 @@ from model.process import allocator
 from tests.simulation.app_process import AppProcess
 from tests.simulation.app_scenario import AppScenario, draw_app
 from tests.simulation.disk import Disk
+from tests.simulation.documents import check_folder
 from tests.simulation.engine_process import EngineProcess
 from tests.simulation.ledger import Trace
 from tests.simulation.scenario import Jump, Scenario, draw_engine
@@ -66,6 +67,7 @@ def draw(seed: int) -> Scenario:
 def _run_app(scenario: AppScenario, trace: Trace) -> None:
     with closing(Disk()) as disk:
         World(scenario, trace, partial(AppProcess, disk=disk)).run()
+        check_folder(disk.folder / "documents", disk.num_documents)
         disk.check(keeps_quota=not any(isinstance(event.what, Jump) for event in scenario.events))
 
 
