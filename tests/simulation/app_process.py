@@ -58,6 +58,8 @@ STARTS_S = 2.0
 CLIENT_LEFT = "499"
 """The status of a request in the metrics whose client left before the answer."""
 
+STORAGE = ("storage_full", "storage_unavailable")
+
 _NDJSON = "application/x-ndjson"
 
 
@@ -105,6 +107,7 @@ class AppProcess(Process):
         for model in self.models.values():
             model.machine = self.machine
         has_documents = any(isinstance(event.what, Upload) for event in scenario.events)
+        self.accepts = False
         self.num_own_requests = int(has_documents)  # one document is translated at a time
         self.settings = _settings(scenario, disk.folder if has_documents else None)
         bundles = SimulatedBundles(self)
@@ -231,6 +234,7 @@ class AppProcess(Process):
 
     async def _live(self) -> None:
         async with self.app.router.lifespan_context(self.app):
+            self.accepts = True
             waits = [asyncio.create_task(self.stopping.wait()), asyncio.create_task(self.service.engine_given_up())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in waits:
@@ -304,7 +308,7 @@ class AppProcess(Process):
             return "accepted"
         if status != 200:
             code: str = json.loads(body)["code"]
-            if code == "accounts_unavailable":
+            if code == "accounts_unavailable" or (code in STORAGE and self.disk.num_faults):  # both may have failed
                 self._note_unknown(post, attempt)
             require(self._may_have(code, attempt), "a refusal without reason", post.number, status, body.decode())
             return "expired" if code == "deadline_exceeded" else code
@@ -391,7 +395,7 @@ class AppProcess(Process):
                 return FAILS in words
             case "unsupported_pair":
                 return self._unloads or (isinstance(post, Post) and post.pair == "de-en")
-            case "storage_full" | "storage_unavailable" | "document_too_complex" | "no_process":
+            case "storage_full" | "storage_unavailable" | "document_too_complex":
                 return isinstance(post, Upload)
         return False
 

@@ -14,6 +14,8 @@ from typing import Any
 from app.accounts.rates import RunningSentences
 from app.accounts.service import RequestCharge
 from app.accounts.usage import UsageStore
+from app.documents.service import DocumentService
+from app.documents.store import DocumentStore
 from app.engine import joining
 from app.engine.bridge import EngineBridge
 from app.engine.calls import CallQueue
@@ -212,6 +214,30 @@ MUTANTS = (
         "make_room",
         "(model for model in candidates if not self._num_uses[model])",
         "(model for model in candidates)",
+        APP,
+    ),
+    Mutant(
+        "a deleted document leaves its files",
+        DocumentStore,
+        "remove",
+        "(self._folder / name).unlink(missing_ok=True)",
+        "pass",
+        APP,
+    ),
+    Mutant(
+        "documents do not continue after a restart",
+        DocumentService,
+        "start",
+        "(await self._ensure_open()).worker.work_on()",
+        "await self._ensure_open()",
+        APP,
+    ),
+    Mutant(
+        "a document that fails is not counted as untranslated",
+        DocumentStore,
+        "add_translations",
+        "(num_sentences, num_left, *memory,",
+        "(num_sentences, 0, *memory,",
         APP,
     ),
     Mutant(

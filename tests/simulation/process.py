@@ -67,7 +67,7 @@ class Process(ABC):
     """
 
     accepts = True
-    """Whether it accepts connections: a server ends its application only when it has closed its socket."""
+    """Whether it accepts connections: a server opens its socket when its application has started."""
     num_own_requests = 0
     """Requests of the process itself."""
     engine: Engine
