@@ -14,7 +14,6 @@ from typing import Any
 from app.accounts.rates import RunningSentences
 from app.accounts.service import RequestCharge
 from app.accounts.usage import UsageStore
-from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
 from app.engine import joining
 from app.engine.bridge import EngineBridge
@@ -222,14 +221,6 @@ MUTANTS = (
         "remove",
         "(self._folder / name).unlink(missing_ok=True)",
         "pass",
-        APP,
-    ),
-    Mutant(
-        "documents do not continue after a restart",
-        DocumentService,
-        "start",
-        "(await self._ensure_open()).worker.work_on()",
-        "await self._ensure_open()",
         APP,
     ),
     Mutant(
