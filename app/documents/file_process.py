@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from app.documents.file_worker import FILE_FAILED, read_message, write_message
 from app.documents.formats.document_file import Unit
 from app.documents.formats.table import DocumentFormat
 from app.errors import DocumentRefused, DocumentTooComplex, NotReady
-from app.steady_pool import SteadyPool
+from app.threads import SYSTEM, Threads
 
 logger = logging.getLogger("app.documents")
 
@@ -46,16 +47,19 @@ class FileProcess:
     """A process that reads and writes documents, one at a time. It is started by the first one.
 
     A call that is cancelled ends the process, and the next call starts another. Belongs to the event loop.
+
+    Args:
+        threads: Makes the thread that waits for the process.
     """
 
-    def __init__(self) -> None:
-        """No process yet."""
+    def __init__(self, threads: Threads = SYSTEM) -> None:
+        self._threads = threads
         self._one_file = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     @cached_property
-    def _thread(self) -> SteadyPool:
-        return SteadyPool(max_workers=1, thread_name_prefix="verso-documents-file")
+    def _thread(self) -> Executor:
+        return self._threads.pool(1, "verso-documents-file")
 
     async def read(self, format: DocumentFormat, content: bytes, language: str | None = None) -> UnitList:
         """Read a file.
@@ -183,10 +187,8 @@ class FileProcess:
                 logger.warning("the process of a document has ended", extra={"fields": {"bytes": len(job[1])}})
                 raise DocumentTooComplex from None
             raise NotReady(5.0, "no_process") from None
-        if kind == "units":  # here, as 100,000 of them would hold up the event loop for a tenth of a second
-            texts, formats, *others = value
-            return kind, UnitList([Unit(*pair) for pair in zip(texts, formats, strict=True)], *others)
-        return kind, value
+        # On this thread: 100,000 units would hold up the event loop for a tenth of a second.
+        return unpacked_answer(kind, value)
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -206,6 +208,19 @@ class FileProcess:
         except subprocess.TimeoutExpired:
             _kill(process)
             process.wait()
+
+
+def unpacked_answer(kind: str, value: Any) -> tuple[str, Any]:
+    """An answer with units as objects.
+
+    Args:
+        kind: Its kind (:func:`app.documents.file_worker.answer`).
+        value: Its value.
+    """
+    if kind != "units":
+        return kind, value
+    texts, formats, *others = value
+    return kind, UnitList([Unit(*pair) for pair in zip(texts, formats, strict=True)], *others)
 
 
 def kept_environment() -> dict[str, str]:

@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.documents.document import (
@@ -49,6 +50,7 @@ from app.serving.backend import TranslationBackend
 from app.serving.detection import MAX_CHARACTERS
 from app.serving.request import MemoryChoice, TranslationRequest
 from app.settings import Settings
+from app.threads import SYSTEM, Threads
 from model.text.glossary import Glossary
 from model.translation.options import TranslationOptions
 
@@ -77,6 +79,9 @@ class DocumentService:
         translation: Translates their texts.
         clock: Seconds since 1970.
         memory_of: Gives the memories that an owner has chosen; None if documents use none.
+        threads: Makes the thread of the store.
+        make_files: Makes what reads and writes files, for requests and for the worker.
+        make_id: Makes the id of a document, which is a secret.
     """
 
     def __init__(
@@ -85,13 +90,18 @@ class DocumentService:
         translation: TranslationBackend[Any],
         clock: Callable[[], float] = time.time,
         memory_of: MemoryOf | None = None,
+        threads: Threads = SYSTEM,
+        make_files: Callable[[], FileProcess] = FileProcess,
+        make_id: Callable[[], str] = partial(secrets.token_hex, 16),  # noqa: B008
     ) -> None:
         self._memory_of = memory_of
         self._settings = settings
         self._translation = translation
         self._clock = clock
-        self._store_thread = StoreThread()
-        self._files = FileProcess()  # of requests; the worker has one of its own
+        self._store_thread = StoreThread(threads)
+        self._make_files = make_files
+        self._make_id = make_id
+        self._files = make_files()  # of requests; the worker has one of its own
         self._opening = asyncio.Lock()
         self._open: _Open | None = None
 
@@ -175,7 +185,7 @@ class DocumentService:
         check_target(contents.target_language, pair[1])
         now = self._clock()
         document = Document(
-            id=secrets.token_hex(16),
+            id=self._make_id(),
             filename=name,
             source=pair[0],
             target=pair[1],
@@ -399,7 +409,9 @@ class DocumentService:
                 folder = self._settings.data_dir
                 path = None if folder is None else folder / "documents"
                 store = await self._store_thread.run(lambda: DocumentStore(path))
-                worker = Worker(store, self._translation, self._store_thread, self._clock, self._memory_of)
+                worker = Worker(
+                    store, self._translation, self._store_thread, self._clock, self._memory_of, self._make_files()
+                )
                 editor = DocumentEditor(store, self._store_thread, self._files, self._clock)
                 self._open = _Open(store, worker, editor)
             return self._open

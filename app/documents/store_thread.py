@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import cached_property
 from typing import ParamSpec, TypeVar
 
-from app.steady_pool import SteadyPool
 from app.storage import storage_errors
+from app.threads import SYSTEM, Threads
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 class StoreThread:
-    """Calls functions of the store on one thread. No thread is started before the first one."""
+    """Calls functions of the store on one thread. No thread is started before the first one.
+
+    Args:
+        threads: Makes the thread.
+    """
+
+    def __init__(self, threads: Threads = SYSTEM) -> None:
+        self._threads = threads
 
     @cached_property
-    def _thread(self) -> SteadyPool:
-        return SteadyPool(max_workers=1, thread_name_prefix="verso-documents")
+    def _thread(self) -> Executor:
+        return self._threads.pool(1, "verso-documents")
 
     async def run(self, function: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
         """Call a function of the store; calls are made one at a time, in order.

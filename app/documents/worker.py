@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +68,7 @@ class Worker:
         store_thread: Calls the functions of the store.
         clock: Seconds since 1970.
         memory_of: Gives the memories that an owner has chosen; None if documents use none.
+        files: Reads and writes their files.
     """
 
     def __init__(
@@ -78,12 +78,13 @@ class Worker:
         store_thread: StoreThread,
         clock: Callable[[], float],
         memory_of: MemoryOf | None = None,
+        files: FileProcess | None = None,
     ) -> None:
         self._memory_of = memory_of
         self._store = store
         self._translation = translation
         self._store_thread = store_thread
-        self._files = FileProcess()
+        self._files = files or FileProcess()
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._running: _Running | None = None
@@ -119,7 +120,7 @@ class Worker:
         running = self._running
         if running is None or running.id != document.id or not running.num_done or document.num_sentences is None:
             return None
-        elapsed_s = time.monotonic() - running.began
+        elapsed_s = asyncio.get_running_loop().time() - running.began
         return max(0, document.num_sentences - document.num_done) * elapsed_s / running.num_done
 
     async def _work(self) -> None:
@@ -189,7 +190,7 @@ class Worker:
             await self._store_thread.run(end)
 
     async def _translate(self, document: Document) -> None:
-        began = time.monotonic()
+        began = asyncio.get_running_loop().time()
         await self._translation.wait_loaded()
         if self._has_failed():
             raise Suspended  # this attempt says nothing about the document
@@ -211,7 +212,7 @@ class Worker:
                 memory = self._memory_of(document.owner, MEMORY.validate_json(document.memory))
             job = Job(self._translation, *pair, options, document.owner, note, format.is_bilingual, memory)
             if self._running is not None:
-                self._running.began = time.monotonic()
+                self._running.began = asyncio.get_running_loop().time()
             try:
                 await job.run(units, num_sentences, translations, attempt)
             finally:
@@ -224,7 +225,7 @@ class Worker:
         fields = {
             "document": document.id[:8],
             "sentences": sum(num_sentences),
-            "duration_s": round(time.monotonic() - began, 3),
+            "duration_s": round(asyncio.get_running_loop().time() - began, 3),
         }
         logger.info("document done", extra={"fields": fields})
 
@@ -266,6 +267,6 @@ class Worker:
         if running is None:
             return
         running.num_done += num_sentences
-        is_over = time.monotonic() - running.began >= TURN_S
+        is_over = asyncio.get_running_loop().time() - running.began >= TURN_S
         if is_over and await self._store_thread.run(self._store.others_wait, document):
             raise _TurnOver

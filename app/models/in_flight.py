@@ -12,7 +12,7 @@ class RunningRequests:
 
     def __init__(self) -> None:
         """No tasks yet."""
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: dict[asyncio.Task[object], None] = {}  # in their order, in which they are cancelled
         self._reasons: dict[asyncio.Task[object], Exception] = {}  # of cancelled tasks
         self._idle = asyncio.Event()
         self._idle.set()
@@ -30,7 +30,7 @@ class RunningRequests:
         """
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
+        self._tasks[task] = None
         self._idle.clear()
         try:
             yield
@@ -42,7 +42,7 @@ class RunningRequests:
             task.uncancel()
             raise reason from None
         finally:
-            self._tasks.discard(task)
+            self._tasks.pop(task, None)
             self._reasons.pop(task, None)
             if not self._tasks:
                 self._idle.set()

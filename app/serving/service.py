@@ -299,7 +299,10 @@ class TranslationService(TranslationBackend[LoadedModel]):
     ) -> list[ModelChoice[LoadedModel] | Unchanged | Exception]:
         choices = await super()._choose(request, timeout, models_in_use)
         self._require("ready")  # the state may have changed during detection
-        models = {leg.model for choice in choices if isinstance(choice, ModelChoice) for leg in choice.legs}
+        # In their order, not a set: the one that is used last is evicted last.
+        models = dict.fromkeys(
+            leg.model for choice in choices if isinstance(choice, ModelChoice) for leg in choice.legs
+        )
         for model in models:
             models_in_use.enter_context(model.requests.entered())
         await self._store.use(models, timeout, models_in_use)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import State
@@ -20,6 +22,7 @@ from app.main import _set_state, _with_middleware, create_app
 from app.models.bundles import StoredBundle
 from app.serving.service import TranslationService
 from app.settings import Settings
+from app.telemetry.metrics import Metrics
 from model.errors import ArtifactError
 from tests.app.fakes import BUDGET, NUM_BYTES, FakeBundles, FakeTranslator, WordDetector
 from tests.simulation.app_scenario import (
@@ -29,15 +32,19 @@ from tests.simulation.app_scenario import (
     NO_KEY,
     AppScenario,
     DiskFault,
+    DocumentFault,
+    FileFault,
     Load,
     LoadFault,
     Post,
     Revoke,
     Unload,
+    Upload,
 )
 from tests.simulation.disk import Disk, time_of_day
+from tests.simulation.documents import BRACKET, Call, DocumentClient, FilesInThread, StoreFaults, form_of
 from tests.simulation.ledger import EngineLedger, require
-from tests.simulation.process import Attempt, Process
+from tests.simulation.process import Attempt, Process, samples_of
 from tests.simulation.scenario import What
 from tests.simulation.stand_in import FAILS, model_named
 from tests.simulation.world import World
@@ -47,6 +54,11 @@ LOAD_S = 0.2
 
 STARTS_S = 2.0
 """Seconds in which a process has loaded its models, unless threads are busy."""
+
+CLIENT_LEFT = "499"
+"""The status of a request in the metrics whose client left before the answer."""
+
+STORAGE = ("storage_full", "storage_unavailable")
 
 _NDJSON = "application/x-ndjson"
 
@@ -94,29 +106,28 @@ class AppProcess(Process):
         self.models = {name: model_named(name, *pairs) for name, pairs in MODELS.items()}
         for model in self.models.values():
             model.machine = self.machine
-        self.settings = Settings(
-            max_batch_rows=scenario.budget.max_rows,
-            max_batch_tokens=scenario.budget.max_tokens,
-            max_beam_size=4,
-            max_hypotheses=1,
-            queue_sentences=scenario.max_waiting,
-            cache_bytes=scenario.cache_bytes,
-            coalesce="on" if scenario.coalesce else "off",
-            deadline_s=scenario.deadline_s,
-            drain_timeout_s=1.0,
-            step_timeout_s=30.0,
-            threads=1,
-            model_memory=None if scenario.max_models is None else scenario.max_models * NUM_BYTES,
-        )
+        has_documents = any(isinstance(event.what, Upload) for event in scenario.events)
+        self.accepts = False
+        self.num_own_requests = int(has_documents)  # one document is translated at a time
+        self.settings = _settings(scenario, disk.folder if has_documents else None)
         bundles = SimulatedBundles(self)
         self.app, table = _application()
         state = self.app.state = State()
-        _set_state(self.app, self.settings, bundles, None)
-        self.metrics = state.metrics
-        self.service = state.service = TranslationService(
-            self.settings, self.metrics, bundles, clock, WordDetector(), self.threads
+
+        def connect(metrics: Metrics) -> TranslationService:
+            return TranslationService(self.settings, metrics, bundles, clock, WordDetector(), self.threads)
+
+        _set_state(self.app, self.settings, None, connect)
+        self.metrics, self.service = state.metrics, state.service
+        state.documents = DocumentService(
+            self.settings,
+            self.service,
+            clock=lambda: time_of_day(clock()),
+            threads=self.threads,
+            make_files=lambda: FilesInThread(self),
+            make_id=lambda: f"{world.kernel.rng.getrandbits(128):032x}",
         )
-        state.documents = DocumentService(self.settings, self.service)
+        self._store = StoreFaults(state.documents, disk.document_faults)
         self.accounts = state.accounts = Accounts(
             disk.path,
             longest_request_s=scenario.deadline_s,
@@ -130,6 +141,10 @@ class AppProcess(Process):
         self.engine = self.service._engine
         self.shared = self.service._bridge._shared
         self.ledger = EngineLedger(self.engine, self.machine, world.trace)
+        self.ledger.watch_shared(self.shared)
+        self._statuses = Counter[str]()  # of requests
+        self._codes = Counter[str]()  # of problems
+        self._has_file_faults = any(isinstance(event.what, FileFault) for event in scenario.events)
         self._began = clock()
         self._unloads = any(isinstance(event.what, Unload) for event in scenario.events)
         self._models_change = self._unloads or scenario.max_models is not None
@@ -158,25 +173,44 @@ class AppProcess(Process):
             self.disk.revoke(what.key, time_of_day(self.world.kernel.now))
         elif isinstance(what, DiskFault):
             self.disk.faults.append((what.method, what.after_commit))
+        elif isinstance(what, DocumentFault):
+            self.disk.document_faults.append((what.method, what.after))
+        elif isinstance(what, FileFault):
+            self.disk.file_faults.append(what.kind)
 
     def check(self) -> None:
         """See :class:`tests.simulation.process.Process`."""
         super().check()
-        for number, limits in enumerate(KEYS):
-            if limits.concurrent_sentences is not None:
-                running = self.accounts.running._running.get(self.disk.ids[number], 0)
-                require(running <= limits.concurrent_sentences, "too many sentences of a key", number, running)
+        for key, running in self.accounts.running._running.items():
+            bound = KEYS[self.disk.ids.index(key)].concurrent_sentences
+            require(bound is None or running <= bound, "too many sentences of a key", key, running)
         residency = self.service._store._residency
         if residency is not None:
             loaded = sum(model.num_bytes for model in residency._resident)
             require(loaded <= residency.max_bytes, "models exceed their memory", loaded)
             require(all(model.in_memory for model in residency._num_uses), "a model in use is not in memory")
 
+    def check_metrics(self) -> None:
+        """See :class:`tests.simulation.process.Process`."""
+        super().check_metrics()
+        requests, refusals = Counter[str](), Counter[str]()
+        for (name, *labels), value in samples_of(self.metrics).items():
+            if name == "verso_requests_total":
+                requests[labels[-1]] += round(value)
+            elif name == "verso_refusals_total":
+                refusals[labels[0]] = round(value)
+        require(requests == self._statuses, "requests counted", requests, self._statuses)
+        # A stream that breaks off has a code and the status 200; a client that left may miss its refusal.
+        num_others = self._statuses["200"] + self._statuses[CLIENT_LEFT]
+        require(not self._codes - refusals, "refusals counted", refusals, self._codes)
+        require((refusals - self._codes).total() <= num_others, "more refusals than requests", refusals, self._codes)
+
     def close(self) -> None:
         """Close the file of keys."""
         for store in (self.accounts._keys, self.accounts._usage):
             if store is not None:
                 store.close()
+        self._store.close()
 
     def _operate(self, work: Callable[[], Any]) -> None:
         """Run a request of the operator, which may be refused."""
@@ -200,6 +234,7 @@ class AppProcess(Process):
 
     async def _live(self) -> None:
         async with self.app.router.lifespan_context(self.app):
+            self.accepts = True
             waits = [asyncio.create_task(self.stopping.wait()), asyncio.create_task(self.service.engine_given_up())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in waits:
@@ -208,12 +243,20 @@ class AppProcess(Process):
             await self.service.drain(self.settings.drain_timeout_s)
             while self.attempts or self._tasks:
                 await asyncio.sleep(0.01)
+            self.accepts = False
         require(not self.accounts.running._running, "sentences of keys stay", self.accounts.running._running)
         self.world.ended(self, has_given_up)
 
     async def _answer(self, attempt: Attempt) -> str:
         post = attempt.request
-        assert isinstance(post, Post)
+        assert isinstance(post, Post | Upload | Call)
+        if isinstance(post, Upload):
+            self.disk.num_documents += 1
+            scope, content = _form_scope(self._scope(post, "POST", "/documents")), form_of(post)
+        elif isinstance(post, Call):
+            scope, content = self._scope(post, post.method, post.path), b""
+        else:
+            scope, content = self._scope(post, "POST", "/translate"), _body(post)
         parts: list[Message] = []
         is_read = False
         left = self._left[attempt] = asyncio.Event()
@@ -222,7 +265,7 @@ class AppProcess(Process):
             nonlocal is_read
             if not is_read:
                 is_read = True
-                return {"type": "http.request", "body": _body(post)}
+                return {"type": "http.request", "body": content}
             await left.wait()
             return {"type": "http.disconnect"}
 
@@ -232,29 +275,44 @@ class AppProcess(Process):
                 await asyncio.sleep(post.reads_s)
 
         try:
-            await self.app(self._scope(post), receive, send)
+            await self.app(scope, receive, send)
         finally:
             del self._left[attempt]
-            if self.world.kernel.is_over or not parts:
+            if not isinstance(post, Call) and (self.world.kernel.is_over or not parts):
                 self._note_unknown(post, attempt)
+        if not self.world.kernel.is_over:
+            status = str(parts[0]["status"]) if parts else CLIENT_LEFT
+            self._statuses[status] += 1
+            if status not in ("200", "202", CLIENT_LEFT):
+                self._codes[json.loads(parts[1]["body"])["code"]] += 1
         if not parts:
             return "left"
+        if isinstance(post, Call):
+            attempt.response = parts[0]["status"], b"".join(part.get("body", b"") for part in parts)
+            return "called"
         return self._checked(post, attempt, parts)
 
-    def _note_unknown(self, post: Post, attempt: Attempt) -> None:
+    def _note_unknown(self, post: Post | Upload, attempt: Attempt) -> None:
         if post.key != NO_KEY:
             self.disk.unknown(post.key, _id(post, attempt), post.num_characters)
 
-    def _checked(self, post: Post, attempt: Attempt, parts: list[Message]) -> str:
+    def _checked(self, post: Post | Upload, attempt: Attempt, parts: list[Message]) -> str:
         """The kind of an answer, which is right."""
         status: int = parts[0]["status"]
         body = b"".join(part.get("body", b"") for part in parts)
+        if status == 202:
+            assert isinstance(post, Upload)
+            id: str = json.loads(body)["id"]
+            self.disk.answered(post.key, _id(post, attempt), post.num_characters)
+            DocumentClient(self.world, post, id, self.disk.folder / "documents")
+            return "accepted"
         if status != 200:
             code: str = json.loads(body)["code"]
-            if code == "accounts_unavailable":
+            if code == "accounts_unavailable" or (code in STORAGE and self.disk.num_faults):  # both may have failed
                 self._note_unknown(post, attempt)
             require(self._may_have(code, attempt), "a refusal without reason", post.number, status, body.decode())
             return "expired" if code == "deadline_exceeded" else code
+        assert isinstance(post, Post)
         if post.streams:
             return self._check_stream(post, attempt, body)
         answer = json.loads(body)
@@ -306,14 +364,16 @@ class AppProcess(Process):
     def _may_have(self, code: str, attempt: Attempt) -> bool:
         """Whether a request may have been refused with a code."""
         post = attempt.request
-        assert isinstance(post, Post)
-        words = " ".join(" ".join(sentences) for sentences in post.texts)
+        assert isinstance(post, Post | Upload)
+        words = " ".join(" ".join(sentences) for sentences in (post.texts if isinstance(post, Post) else ()))
         limits = KEYS[post.key] if post.key != NO_KEY else None
         match code:
             case "queue_full" | "deadline_unreachable" | "deadline_exceeded":
                 return limits is not None
             case "not_ready":
                 is_loading = attempt.began < max(self._began, self.world.jumped_at) + STARTS_S
+                if isinstance(post, Upload) and self._has_file_faults:
+                    return True
                 return is_loading or self.service.state != "ready" or self._models_change
             case "limit_exceeded":
                 return limits is not None
@@ -334,24 +394,26 @@ class AppProcess(Process):
             case "decoding_failed":
                 return FAILS in words
             case "unsupported_pair":
-                return self._unloads or post.pair == "de-en"
+                return self._unloads or (isinstance(post, Post) and post.pair == "de-en")
+            case "storage_full" | "storage_unavailable" | "document_too_complex":
+                return isinstance(post, Upload)
         return False
 
-    def _scope(self, post: Post) -> dict[str, Any]:
+    def _scope(self, post: Post | Upload | Call, method: str, path: str) -> dict[str, Any]:
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         if post.key != NO_KEY:
             headers.append((b"authorization", f"Bearer {self.disk.tokens[post.key]}".encode()))
-        if post.is_idempotent:
+        if not isinstance(post, Call) and post.is_idempotent:
             headers.append((b"idempotency-key", f"request-{post.number}".encode()))
-        if post.streams:
+        if isinstance(post, Post) and post.streams:
             headers.append((b"accept", _NDJSON.encode()))
         return {
             "type": "http",
             "http_version": "1.1",
-            "method": "POST",
+            "method": method,
             "scheme": "http",
-            "path": "/translate",
-            "raw_path": b"/translate",
+            "path": path,
+            "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
             "headers": headers,
@@ -361,6 +423,31 @@ class AppProcess(Process):
         }
 
 
+@lru_cache(maxsize=1)
+def _settings(scenario: AppScenario, folder: Path | None) -> Settings:
+    """The settings of all processes of a simulation; validating them takes 4 ms."""
+    return Settings(
+        max_batch_rows=scenario.budget.max_rows,
+        max_batch_tokens=scenario.budget.max_tokens,
+        max_beam_size=4,
+        max_hypotheses=1,
+        queue_sentences=scenario.max_waiting,
+        cache_bytes=scenario.cache_bytes,
+        coalesce="on" if scenario.coalesce else "off",
+        deadline_s=scenario.deadline_s,
+        drain_timeout_s=1.0,
+        step_timeout_s=30.0,
+        threads=1,
+        data_dir=folder,
+        model_memory=None if scenario.max_models is None else scenario.max_models * NUM_BYTES,
+    )
+
+
+def _form_scope(scope: dict[str, Any]) -> dict[str, Any]:
+    headers = [header for header in scope["headers"] if header[0] != b"content-type"]
+    return {**scope, "headers": [*headers, (b"content-type", f"multipart/form-data; boundary={BRACKET}".encode())]}
+
+
 def _body(post: Post) -> bytes:
     source, _, target = post.pair.partition("-")
     texts = [" ".join(sentences) for sentences in post.texts]
@@ -368,7 +455,7 @@ def _body(post: Post) -> bytes:
     return json.dumps({"text": texts, "source": source, "target": target, **search}).encode()
 
 
-def _id(post: Post, attempt: Attempt) -> str:
+def _id(post: Post | Upload, attempt: Attempt) -> str:
     """What identifies a request for the accounts: attempts with an ``Idempotency-Key`` are one request."""
     return str(post.number) if post.is_idempotent else f"{post.number}/{attempt.number}"
 

@@ -131,6 +131,55 @@ class AppScenario(Scenario):
     max_models: int | None = None
 
 
+@dataclass(frozen=True)
+class Upload(Request):
+    """``POST /documents``, with a ``.txt`` file from English to German, and what its client does then.
+
+    Args:
+        paragraphs: Each paragraph with its sentences.
+        key: The index of the key.
+        is_idempotent: Whether the client sends an ``Idempotency-Key``.
+        looks_s: Seconds between two looks at its status.
+        then: Whether the client keeps the document, deletes it when it is done, or cancels it before.
+    """
+
+    paragraphs: tuple[tuple[str, ...], ...]
+    key: int
+    is_idempotent: bool
+    looks_s: float
+    then: Literal["keep", "delete", "cancel"]
+
+    @property
+    def num_characters(self) -> int:
+        """Characters of the texts."""
+        return sum(len(" ".join(sentences)) for sentences in self.paragraphs)
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds after which it must have been accepted or refused: its file is read one after another."""
+        return self.deadline_s + 10.0
+
+
+@dataclass(frozen=True)
+class DocumentFault:
+    """A call of the document store fails.
+
+    Args:
+        method: The method of the store.
+        after: Whether it has acted before.
+    """
+
+    method: str
+    after: bool
+
+
+@dataclass(frozen=True)
+class FileFault:
+    """The process that reads or writes the next file dies, or none can be started."""
+
+    kind: Literal["dies", "no process"]
+
+
 _WORDS = ("cdefg", "fghij", "klmnop", "pqrstu", "vwxyz")
 
 
@@ -150,6 +199,9 @@ def draw_app(seed: int, num_requests: int = 12) -> AppScenario:
         events.append(Event(time_s, _post(rng, number, sentences, deadline_s, keys)))
     for what in _happenings(rng):
         events.append(Event(rng.uniform(0.3, 1.1 * time_s), what))
+    if rng.random() < 0.4:
+        whats = _documents(rng, num_requests, sentences, deadline_s)
+        events += [Event(rng.uniform(0.0, time_s), what) for what in whats]
     return AppScenario(
         seed,
         Budget(max_tokens=rng.choice((100, 100_000)), max_rows=rng.choice((4, 64))),
@@ -157,8 +209,8 @@ def draw_app(seed: int, num_requests: int = 12) -> AppScenario:
         cache_bytes=rng.choice((0, 3_000, 100_000)),
         coalesce=rng.random() < 0.8,
         preempts=rng.choice((0.0, 0.05, 0.2)),
-        step_s=rng.choice((0.001, 0.01)),
-        row_s=0.0005,
+        step_s=rng.choice((0.003, 0.03)),
+        row_s=0.0015,
         events=tuple(sorted(events, key=lambda event: event.at_s)),
         deadline_s=deadline_s,
         max_models=rng.choice((None, None, 2)),
@@ -183,6 +235,38 @@ def _happenings(rng: random.Random) -> list[object]:
     if rng.random() < 0.1:
         happenings.append(Jump(rng.choice((0.5, 20.0))))
     return happenings
+
+
+def _documents(rng: random.Random, first: int, sentences: list[str], deadline_s: float) -> list[object]:
+    """Documents, and faults of their store and files."""
+    whats: list[object] = []
+    for number in range(first, first + rng.choice((1, 1, 2, 4))):
+        upload = Upload(
+            number,
+            deadline_s=deadline_s,
+            leaves_s=rng.choice((None, None, None, 0.01, 0.3)),
+            reads_s=0.0,
+            num_retries=rng.choice((2, 4)),
+            paragraphs=tuple(
+                tuple(rng.choice(sentences) for _ in range(rng.choice((1, 1, 2))))
+                for _ in range(rng.choice((1, 3, 24)))
+            ),
+            key=rng.choice((0, 0, 2, 4, 4, 5)),
+            is_idempotent=rng.random() < 0.4,
+            looks_s=rng.choice((0.05, 0.4)),
+            then=rng.choice(("keep", "delete", "cancel")),
+        )
+        whats.append(upload)
+    for _ in range(rng.choice((0, 0, 1, 3))):
+        whats.append(DocumentFault(rng.choice(_STORE_METHODS), rng.random() < 0.5))
+    if rng.random() < 0.2:
+        whats.append(FileFault(rng.choice(("dies", "no process"))))
+    if rng.random() < 0.4:
+        whats.append(Restart(rng.random() < 0.7, 0.0))
+    return whats
+
+
+_STORE_METHODS = ("add", "add_translations", "finish", "end", "remove", "begin", "mark", "unmark", "get")
 
 
 def _sentence(rng: random.Random) -> str:

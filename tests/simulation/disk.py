@@ -36,6 +36,12 @@ class Disk:
         self.revoked: set[int] = set()
         self.faults: list[tuple[str, bool]] = []
         self.num_faults = 0
+        self.folder = Path(self._folder.name) / "data"
+        """Of the documents."""
+        self.file_faults: list[str] = []
+        self.document_faults: list[tuple[str, bool]] = []
+        self.num_documents = 0
+        """Attempts to add documents."""
         self._answered: dict[tuple[int, str], list[int]] = defaultdict(list)
         self._unknown: dict[tuple[int, str], list[int]] = defaultdict(list)
 
@@ -110,7 +116,7 @@ def _template() -> tuple[bytes, list[str]]:
             tokens = [
                 store.create(
                     f"key {number}",
-                    ["translate"],
+                    ["translate", "documents"],
                     now,
                     expires_at=None if limits.expires_s is None else now + limits.expires_s,
                     characters_per_month=limits.characters_per_month,

@@ -48,6 +48,7 @@ class EngineProcess(Process):
         self.ledger = EngineLedger(self.engine, self.machine, world.trace)
         cache = TranslationCache(scenario.cache_bytes)
         self.shared = SharedDecoding(self.engine, cache, scenario.coalesce, self.metrics, clock, self.threads)
+        self.ledger.watch_shared(self.shared)
         self.bridge = EngineBridge(self.engine, self.shared)
 
     def happen(self, what: What) -> None:

@@ -104,8 +104,8 @@ class Kernel:
         self.num_switches = 0
         self.delayed_s = 0.0
         """Seconds for which threads were preempted, together."""
-        self.is_closed = False
-        self.is_killing = False
+        self.is_over = False
+        """Whether what runs now has no effect, because its process is being killed."""
         self._ready: list[SimulatedThread] = []
         self._alive: dict[SimulatedThread, None] = {}
         self._sleeping: list[tuple[float, int, SimulatedThread]] = []
@@ -200,7 +200,7 @@ class Kernel:
         for thread in threads:
             self._alive.pop(thread, None)
             thread.is_ready, thread.wakes_at = True, None
-        self.is_killing = True
+        self.is_over = True
         try:
             for thread in threads:
                 self._enter(thread)
@@ -210,18 +210,13 @@ class Kernel:
             if loop is not None:
                 loop.dispose()
         finally:
-            self.is_killing = False
+            self.is_over = False
 
     def close(self) -> None:
         """End all threads."""
         for process in list(dict.fromkeys(thread.process for thread in self._alive)):
             self.kill(process)
-        self.is_closed = True
-
-    @property
-    def is_over(self) -> bool:
-        """Whether what runs now has no effect, because its process is being killed."""
-        return self.is_killing or self.is_closed
+        self.is_over = True
 
     @property
     def alive(self) -> list[str]:
@@ -231,7 +226,9 @@ class Kernel:
     def _turn(self, thread: SimulatedThread) -> None:
         self._enter(thread)
         thread.greenlet.switch()
-        self._leave()
+        thread.loop = asyncio._get_running_loop()  # a loop that runs, or none that has ended
+        self.current = None
+        asyncio._set_running_loop(None)
         self.num_switches += 1
         if self.num_switches > MAX_SWITCHES:
             raise Stuck(f"the threads {', '.join(self.alive)} do not come to rest")
@@ -244,13 +241,6 @@ class Kernel:
     def _enter(self, thread: SimulatedThread) -> None:
         self.current = thread
         asyncio._set_running_loop(thread.loop)
-
-    def _leave(self) -> None:
-        if self.current is not None:
-            # A loop that runs, or that has ended.
-            self.current.loop = asyncio._get_running_loop()
-        self.current = None
-        asyncio._set_running_loop(None)
 
     def _switch(self) -> None:
         if self.is_over:

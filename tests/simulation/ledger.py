@@ -15,7 +15,6 @@ from app.engine.joining import OVERTAKE_S
 from app.engine.queued_sentence import QueuedSentence
 from app.engine.scheduler import Admission
 from app.errors import InferenceFailed
-from app.telemetry.metrics import Metrics
 from model.decoding.options import Hypothesis, Outcome
 from model.errors import DecodingError
 from tests.simulation.kernel import SimulatedThread
@@ -23,7 +22,8 @@ from tests.simulation.locks import SimulatedCondition
 from tests.simulation.stand_in import FAILS, CallKind, Machine, StandIn
 
 if TYPE_CHECKING:
-    from app.engine.coalescing import SharedDecoding
+    from app.engine.coalescing import PendingRequest, SharedDecoding
+    from app.engine.queued_sentence import ModelRequest
 
 
 class Broken(AssertionError):
@@ -67,11 +67,10 @@ class Trace:
         """Something has happened."""
         if self.is_muted:
             return
-        line = f"{now:.6f} {what} {' '.join(map(str, details))}"
-        self._digest.update(line.encode())
+        self._digest.update(repr((now, what, details)).encode())
         self.counts[what] += 1
         if self._keeps_lines:
-            self.lines.append(line)
+            self.lines.append(f"{now:.6f} {what} {' '.join(map(str, details))}")
 
     @property
     def digest(self) -> str:
@@ -97,6 +96,8 @@ class EngineLedger:
         self.failed: set[tuple[str, str]] = set()
         """Models and sources of the sentences that may have failed."""
         self.num_steps = 0
+        self.num_asked = 0
+        """Sentences that were asked for: decoded, cached, or shared with an equal one."""
         self._always: set[int] = set()  # keys of sentences that were not refused
         self._withdrawn: set[int] = set()
         self._left_since: dict[int, int] = {}
@@ -143,9 +144,9 @@ class EngineLedger:
             return call
 
         def watched_take(*args: Any) -> list[QueuedSentence]:
-            waiting = list(scheduler._queue)
             chosen = take(*args)
-            self._check_turns(waiting, chosen, args[1])
+            if chosen:
+                self._check_turns(chosen, args[1])
             return chosen
 
         vars(scheduler)["admit"] = watched_admit
@@ -158,6 +159,17 @@ class EngineLedger:
         self.machine.opening = self._opening
         self.machine.in_work = lambda: self._state.unanswered.keys() - self._state.scheduler.waiting()
 
+    def watch_shared(self, shared: SharedDecoding) -> None:
+        """Count what is asked for."""
+        submit = shared.submit
+
+        def watched_submit(requests: Sequence[ModelRequest], *args: Any, **options: Any) -> PendingRequest:
+            pending = submit(requests, *args, **options)
+            self.num_asked += len(requests)
+            return pending
+
+        vars(shared)["submit"] = watched_submit
+
     def check(self) -> None:
         """What must hold after each turn of a thread."""
         state = self._state
@@ -166,9 +178,11 @@ class EngineLedger:
         if len(queue) > bound:
             num_always = sum(sentence.key in self._always for sentence in queue)
             require(len(queue) - num_always <= bound, "the queue exceeds its bound", len(queue), bound)
+        if not state.is_asleep:
+            return
         thread, wake = self.engine._thread, state.wake
         assert isinstance(wake, SimulatedCondition)
-        if isinstance(thread, SimulatedThread) and state.is_asleep and thread.is_blocked and wake.is_free:
+        if isinstance(thread, SimulatedThread) and thread.is_blocked and wake.is_free:
             has_work = len(queue) or state.calls or state.withdrawn or state.stopping
             require(not has_work, "the engine sleeps and has work")
 
@@ -182,13 +196,13 @@ class EngineLedger:
         require(not shared._in_engine and not shared._of_request, "equal sentences stay", len(shared._in_engine))
         require(not state.calls or state.stopping, "calls stay", len(state.calls))
 
-    def check_metrics(self, metrics: Metrics) -> None:
-        """The metrics agree with what has happened; nothing is in work."""
-        samples = {
-            (sample.name, *sample.labels.values()): sample.value
-            for metric in metrics.registry.collect()
-            for sample in metric.samples
-        }
+    def check_metrics(self, samples: Mapping[tuple[str, ...], float], *, caches: bool) -> None:
+        """The metrics agree with what has happened; nothing is in work.
+
+        Args:
+            samples: The metrics, by their names and labels.
+            caches: Whether the cache is on.
+        """
         expected: Counter[tuple[str, str]] = Counter()
         num_tokens = 0
         for key, sentence in self.submitted.items():
@@ -210,6 +224,11 @@ class EngineLedger:
             for ending, number in counted.items():
                 require(number == expected[name, ending], "metrics", name, ending, number, expected[name, ending])
         require(samples["verso_target_tokens_total",] == num_tokens, "target tokens", num_tokens)
+        require(samples["verso_decode_steps_total",] <= self.num_steps, "steps", self.num_steps)
+        hits, misses = samples["verso_cache_hits_total",], samples["verso_cache_misses_total",]
+        num_shared = samples["verso_coalesced_sentences_total",]
+        require(hits + num_shared + len(self.submitted) == self.num_asked, "cached", hits, num_shared, self.num_asked)
+        require(hits + misses == (self.num_asked if caches else 0), "looked up", hits, misses, self.num_asked)
         for gauge in ("verso_queue_sentences", "verso_running_sentences"):
             require(not samples[gauge,], "a gauge is not zero", gauge, samples[gauge,])
 
@@ -243,7 +262,8 @@ class EngineLedger:
         self.trace.note(state.clock(), call, model.letter, *keys)
         if call == "join":
             gone = [key for key in keys if key not in state.unanswered and key not in state.withdrawn]
-            require(not gone, "sentences join that have ended", *gone)
+            # An engine that is given up, because it does not end in time, has answered what it was about to encode.
+            require(not gone or state.stopping, "sentences join that have ended", *gone)
             self._check_budget()
         if call == "step":
             self.num_steps += 1
@@ -267,26 +287,21 @@ class EngineLedger:
         alone = [running for running in runner._running if not running.may_join]
         require(len(alone) <= 1 and all(len(running.sentences) <= 1 for running in alone), "several decode alone")
 
-    def _check_turns(
-        self, waiting: list[QueuedSentence], chosen: list[QueuedSentence], rows: Mapping[object, int]
-    ) -> None:
+    def _check_turns(self, chosen: list[QueuedSentence], rows: Mapping[object, int]) -> None:
         """No caller starves: what others get meanwhile is what the turns allow.
 
         Only callers without a sentence in work count, whose first one has waited longer than it may be overtaken.
         """
         now = self._state.clock()
-        if not chosen:
-            return
         self.trace.note(now, "taken", *(sentence.key for sentence in chosen))
         costs = Counter[Caller]()
         for sentence in chosen:
             costs[sentence.caller] += round(sentence.cost)
             self._largest = max(self._largest, sentence.cost)
-        self._callers |= {sentence.caller for sentence in waiting}
-        first: dict[Caller, QueuedSentence] = {}
-        for sentence in waiting:
-            first.setdefault(sentence.caller, sentence)
-        self._starved = {caller: cost for caller, cost in self._starved.items() if caller in first}
+        first = {caller: queue.entries[0][2] for caller, queue in self._state.scheduler._queue._of_caller.items()}
+        waiting = first.keys() | costs.keys()  # before these were chosen
+        self._callers |= waiting
+        self._starved = {caller: cost for caller, cost in self._starved.items() if caller in waiting}
         for caller, sentence in first.items():
             if caller in costs or rows.get(caller) or now - sentence.arrived_at <= OVERTAKE_S:
                 self._starved[caller] = 0.0

@@ -14,6 +14,7 @@ from typing import Any
 from app.accounts.rates import RunningSentences
 from app.accounts.service import RequestCharge
 from app.accounts.usage import UsageStore
+from app.documents.store import DocumentStore
 from app.engine import joining
 from app.engine.bridge import EngineBridge
 from app.engine.calls import CallQueue
@@ -215,10 +216,26 @@ MUTANTS = (
         APP,
     ),
     Mutant(
+        "a deleted document leaves its files",
+        DocumentStore,
+        "remove",
+        "(self._folder / name).unlink(missing_ok=True)",
+        "pass",
+        APP,
+    ),
+    Mutant(
+        "a document that fails is not counted as untranslated",
+        DocumentStore,
+        "add_translations",
+        "(num_sentences, num_left, *memory,",
+        "(num_sentences, 0, *memory,",
+        APP,
+    ),
+    Mutant(
         "a model is unloaded while requests use it",
         RunningRequests,
         "entered",
-        "self._tasks.add(task)",
+        "self._tasks[task] = None",
         "pass",
         APP,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ class Attempt:
         task: The task that answers it.
         is_over: Whether the client has an answer, or knows that there is none.
         has_left: Whether the client has left.
+        done: Called with the response, for a request that is no event of the scenario.
+        response: The status and the body; None without an answer.
     """
 
     request: Request
@@ -50,6 +53,8 @@ class Attempt:
     task: asyncio.Task[None] | None = None
     is_over: bool = False
     has_left: bool = False
+    done: Callable[[tuple[int, bytes] | None], None] | None = None
+    response: tuple[int, bytes] | None = None
 
 
 class Process(ABC):
@@ -61,6 +66,10 @@ class Process(ABC):
         world: The world.
     """
 
+    accepts = True
+    """Whether it accepts connections: a server opens its socket when its application has started."""
+    num_own_requests = 0
+    """Requests of the process itself."""
     engine: Engine
     shared: SharedDecoding
     metrics: Metrics
@@ -102,14 +111,19 @@ class Process(ABC):
     def check(self) -> None:
         """What must hold after each turn of a thread."""
         self.ledger.check()
-        require(self.shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
-        require(len(self.shared._of_request) <= len(self.attempts), "work for a request that has ended")
-        if self.world.kernel.num_switches % LOST_TURNS == 0:
-            now = self.world.kernel.now
-            for pending in self.shared._of_request:
-                sentences = pending.sentences
-                is_lost = sentences and all(sentence.ended_at < now - LOST_S for sentence in sentences)
-                require(not is_lost, "the outcome of a sentence is lost", *(sentence.key for sentence in sentences))
+        shared, kernel = self.shared, self.world.kernel
+        require(shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
+        num_requests = len(self.attempts) + self.num_own_requests
+        require(len(shared._of_request) <= num_requests, "work for a request that has ended")
+        if kernel.num_switches % LOST_TURNS == 0:
+            before = kernel.now - LOST_S
+            for pending in shared._of_request:
+                is_lost = pending.sentences and all(sentence.ended_at < before for sentence in pending.sentences)
+                require(not is_lost, "the outcome of a sentence is lost", *pending.sentences if is_lost else ())
+
+    def check_metrics(self) -> None:
+        """The metrics agree with what has happened; the process has ended."""
+        self.ledger.check_metrics(samples_of(self.metrics), caches=self.world.scenario.cache_bytes > 0)
 
     @abstractmethod
     def happen(self, what: What) -> None:
@@ -154,3 +168,12 @@ class Process(ABC):
         if attempt in self.attempts and not self.world.kernel.is_over:
             del self.attempts[attempt]
             self.world.answered(attempt, "left")
+
+
+def samples_of(metrics: Metrics) -> dict[tuple[str, ...], float]:
+    """All metrics, by their names and labels."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for metric in metrics.registry.collect()
+        for sample in metric.samples
+    }

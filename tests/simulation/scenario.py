@@ -211,8 +211,8 @@ def draw_engine(seed: int, num_requests: int = 25) -> Scenario:
         cache_bytes=rng.choice((0, 2_000, 100_000)),
         coalesce=rng.random() < 0.8,
         preempts=rng.choice((0.0, 0.05, 0.3)),
-        step_s=rng.choice((0.001, 0.01)),
-        row_s=rng.choice((0.0001, 0.002)),
+        step_s=rng.choice((0.003, 0.03)),
+        row_s=rng.choice((0.0003, 0.006)),
         events=tuple(sorted(events, key=lambda event: event.at_s)),
     )
 
@@ -240,7 +240,7 @@ def _ask(rng: random.Random, number: int, callers: list[Caller], texts: list[str
 
 def _patient(ask: Ask, rng: random.Random) -> Ask:
     """A long request of a caller who waits."""
-    chosen = [rng.choice(ask.sentences) for _ in range(8)]
+    chosen = [rng.choice(ask.sentences) for _ in range(4)]
     sentences = tuple(  # each is different, so that none is shared or cached
         replace(sentence, text=f"{sentence.text} {ask.number} {index}", options=OPTIONS[-1])
         for index, sentence in enumerate(chosen)
@@ -253,4 +253,4 @@ def draw_fault(rng: random.Random) -> FaultDue:
     """A fault of the model."""
     kind: FaultKind = rng.choice(("error", "error", "memory", "memory", "death", "death", "slow", "hang", "lost"))
     call: CallKind = rng.choice(("step", "step", "step", "join", "leave", "cohort"))
-    return FaultDue(kind, call, rng.choice((0, 0, 3, 20)))
+    return FaultDue(kind, call, rng.choice((0, 0, 3, 10)))

@@ -24,6 +24,9 @@ FAILS = "nan"
 BREAKS = "boom"
 """A sentence with this word makes each step of its cohort fail."""
 
+TOKENS_PER_STEP = 3
+"""Tokens of each sentence that a step computes: back-ends may compute several, and seeds then take half the time."""
+
 SLOW_S = 3.0
 HANG_S = 1_000.0
 
@@ -155,7 +158,7 @@ class StandIn(FakeTranslator):
 
 
 class StandInCohort(CohortOfRequests):
-    """A cohort that chooses one token of each sentence in a step.
+    """A cohort that chooses a few tokens of each sentence in a step.
 
     Args:
         width: Rows of each sentence.
@@ -168,13 +171,18 @@ class StandInCohort(CohortOfRequests):
         self._model = model
         self._machine = machine
         self._left: dict[int, int] = {}  # steps of each sentence that are left
+        self._breaking: set[int] = set()  # sentences that make each step fail
 
     def join(self, requests: Sequence[DecodingRequest]) -> list[Finished]:
         for request in requests:
             assert request.key not in self._requests
             self._requests[request.key] = request
+            if BREAKS in self._model.text_of(request):
+                self._breaking.add(request.key)
             answer = self._model.answer(request)
-            self._left[request.key] = 2 if isinstance(answer, Exception) else 1 + len(answer.token_ids)
+            self._left[request.key] = (
+                2 if isinstance(answer, Exception) else 2 + len(answer.token_ids) // TOKENS_PER_STEP
+            )
         self._machine.watch("join", self._model, [request.key for request in requests])
         self._call("join", sum(len(request.source_ids) for request in requests))
         return self._advance([request.key for request in requests])
@@ -190,7 +198,7 @@ class StandInCohort(CohortOfRequests):
             self._requests.pop(key, None)
 
     def _call(self, kind: CallKind, num_rows: int) -> None:
-        breaks = kind == "step" and any(BREAKS in self._model.text_of(each) for each in self._requests.values())
+        breaks = kind == "step" and not self._breaking.isdisjoint(self._requests)
         seconds = 0.0 if kind == "leave" else self._machine.step_s + self._machine.row_s * num_rows
         self._machine.call(kind, self.keys, seconds, breaks=breaks)
 
@@ -208,6 +216,7 @@ class StandInCohort(CohortOfRequests):
                     yield Finished(key, answer)
 
 
+@cache
 def _score_of(options: DecodingOptions) -> float:
     """A number for options, so that answers for others are noticed."""
     return float(sum(map(ord, repr(options)))) / 7

@@ -43,6 +43,8 @@ class World:
         self.kernel = Kernel(scenario.begins, scenario.preempts, self._check)
         self.jumped_at = 0.0
         self.results: dict[int, str] = {}
+        self.num_open = 0
+        """Clients that wait for a document."""
         self._num_asked = sum(isinstance(event.what, Request) for event in scenario.events)
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -81,19 +83,34 @@ class World:
         """A client has its answer, or knows that there is none."""
         request = attempt.request
         attempt.is_over = True
+        if attempt.done is not None:
+            attempt.done(attempt.response)
+            return
         self.trace.note(self.kernel.now, result, request.number, attempt.number)
         if result in RETRIED and attempt.number < request.num_retries:
             self.later(0.5, partial(self._send, request, attempt.number + 1))
             return
         require(request.number not in self.results, "a request has two ends", request.number)
         self.results[request.number] = result
-        self._close_if_done()
+        self.close_if_done()
+
+    def call(self, request: Request, done: Callable[[tuple[int, bytes] | None], None]) -> None:
+        """Send a request that is no event, to the process that runs.
+
+        Args:
+            request: The request.
+            done: Called with the status and the body of the answer, or with None if there is none.
+        """
+        if self.process is None or not self.process.accepts:
+            done(None)
+        else:
+            self.process.send(Attempt(request, 0, done=done))
 
     def ended(self, process: Process, has_given_up: bool) -> None:
         """A process has ended in order, or because its engine gave up."""
         self.trace.note(self.kernel.now, "gave up" if has_given_up else "stopped")
         process.ledger.check_idle(process.shared)
-        process.ledger.check_metrics(process.metrics)
+        process.check_metrics()
         self.kernel.between_turns(partial(self._bury, process))
 
     def _bury(self, process: Process) -> None:
@@ -121,8 +138,9 @@ class World:
             self.process = self._make_process(self)
             self.process.start()
 
-    def _close_if_done(self) -> None:
-        if len(self.results) == self._num_asked and not self._is_closing:
+    def close_if_done(self) -> None:
+        """Let the last process stop, if every client has what it waits for."""
+        if len(self.results) == self._num_asked and not self.num_open and not self._is_closing:
             self._is_closing = True
             self.later(0.0, self._stop_last)
 
@@ -160,7 +178,7 @@ class World:
     def _send(self, request: Request, number: int) -> None:
         attempt = Attempt(request, number)
         process = self.process
-        if process is None:
+        if process is None or not process.accepts:
             self.answered(attempt, "refused")
             return
         process.send(attempt)
