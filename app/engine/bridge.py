@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
@@ -36,6 +37,7 @@ class EngineBridge:
     def __init__(self, engine: Engine, shared: SharedDecoding) -> None:
         self._engine = engine
         self._shared = shared
+        self._wakes = Wakes()
 
     async def decode(
         self,
@@ -60,11 +62,10 @@ class EngineBridge:
             QueueFull: The sentences do not fit into the queue.
             DeadlineUnreachable: They would probably miss the deadline.
         """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pending = self._shared.submit(
             requests,
-            lambda: _wake(loop, done),
+            lambda: self._wakes.wake(done),
             caller=caller,
             within_s=_seconds_left(timeout),
             admission=admission,
@@ -124,13 +125,12 @@ class EngineBridge:
             ModelError: ``run`` raised it.
             InferenceFailed: ``run`` raised any other exception.
         """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         results: list[_T | Exception] = []
 
         def deliver(result: _T | Exception) -> None:  # on the engine's thread
             results.append(result)
-            _wake(loop, done)
+            self._wakes.wake(done)
 
         key = self._engine.call(run, deliver, admission)
         try:
@@ -230,8 +230,8 @@ async def on_own_thread(run: Callable[[], _T], name: str, threads: Threads = SYS
     Raises:
         NotReady: No thread can be started.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    wakes = Wakes()
     result: list[_T] = []
     failure: list[BaseException] = []
 
@@ -241,7 +241,7 @@ async def on_own_thread(run: Callable[[], _T], name: str, threads: Threads = SYS
         except BaseException as error:
             logger.debug("a function failed on its own thread", exc_info=True)
             failure.append(error)
-        _wake(loop, done)
+        wakes.wake(done)
 
     try:
         threads.start(work, name)
@@ -260,12 +260,31 @@ def _seconds_left(timeout: asyncio.Timeout) -> float | None:
     return None if when is None else when - asyncio.get_running_loop().time()
 
 
-def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    """Wake the waiting task, unless it was cancelled or the loop is closed."""
+class Wakes:
+    """Wakes the tasks of an event loop from other threads; those whose sentences end in one step are woken together.
 
-    def finish() -> None:
-        if not done.done():
-            done.set_result(None)
+    Each wake-up of the loop is a system call, for which a thread gives up the interpreter.
+    """
 
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(finish)
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def wake(self, done: asyncio.Future[None]) -> None:
+        """Wake the task that awaits a future, unless it was cancelled or the loop is closed.
+
+        Args:
+            done: The future.
+        """
+        self._waiting.append(done)
+        if len(self._waiting) > 1:
+            return  # the loop has been woken, and has not finished all yet
+        try:
+            done.get_loop().call_soon_threadsafe(self._finish_all)
+        except RuntimeError:  # the loop is closed
+            self._waiting.clear()
+
+    def _finish_all(self) -> None:
+        while self._waiting:
+            done = self._waiting.popleft()
+            if not done.done():
+                done.set_result(None)

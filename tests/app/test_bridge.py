@@ -1,0 +1,59 @@
+"""The engine's interface for the event loop: how waiting tasks are woken."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from app.engine.bridge import Wakes
+
+
+def on_a_thread(run: Callable[[], None]) -> None:
+    """Call a function on another thread, and do not let the event loop run meanwhile."""
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+async def test_tasks_whose_outcomes_come_together_are_woken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, wakes = asyncio.get_running_loop(), Wakes()
+    wake_ups: list[object] = []
+    wake_up = loop.call_soon_threadsafe
+
+    def counted(run: Callable[[], object]) -> asyncio.Handle:
+        wake_ups.append(run)
+        return wake_up(run)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+    for number in (1, 2):  # also after the first wake-up has been processed
+        futures: list[asyncio.Future[None]] = [loop.create_future() for _ in range(10)]
+        on_a_thread(lambda futures=futures: [wakes.wake(done) for done in futures])  # type: ignore[misc]
+        await asyncio.gather(*futures)
+        assert len(wake_ups) == number
+
+
+async def test_cancelled_task_does_not_keep_others_from_waking() -> None:
+    loop, wakes = asyncio.get_running_loop(), Wakes()
+    cancelled: asyncio.Future[None] = loop.create_future()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def wake_both() -> None:
+        wakes.wake(cancelled)
+        wakes.wake(waiting)
+
+    cancelled.cancel()
+    on_a_thread(wake_both)
+    await waiting
+
+
+async def test_future_of_a_closed_loop_does_not_block_later_ones() -> None:
+    closed = asyncio.new_event_loop()
+    wakes, lost = Wakes(), closed.create_future()
+    closed.close()
+    on_a_thread(lambda: wakes.wake(lost))
+    waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    on_a_thread(lambda: wakes.wake(waiting))
+    await waiting
