@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
 from app.engine.bridge import Wakes
+
+pytestmark = pytest.mark.anyio
 
 
 def on_a_thread(run: Callable[[], None]) -> None:
@@ -16,6 +19,11 @@ def on_a_thread(run: Callable[[], None]) -> None:
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
+
+
+def wake_all(wakes: Wakes, futures: Sequence[asyncio.Future[None]]) -> None:
+    for done in futures:
+        wakes.wake(done)
 
 
 async def test_tasks_whose_outcomes_come_together_are_woken_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +38,7 @@ async def test_tasks_whose_outcomes_come_together_are_woken_together(monkeypatch
     monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
     for number in (1, 2):  # also after the first wake-up has been processed
         futures: list[asyncio.Future[None]] = [loop.create_future() for _ in range(10)]
-        on_a_thread(lambda futures=futures: [wakes.wake(done) for done in futures])  # type: ignore[misc]
+        on_a_thread(partial(wake_all, wakes, futures))
         await asyncio.gather(*futures)
         assert len(wake_ups) == number
 
@@ -40,12 +48,8 @@ async def test_cancelled_task_does_not_keep_others_from_waking() -> None:
     cancelled: asyncio.Future[None] = loop.create_future()
     waiting: asyncio.Future[None] = loop.create_future()
 
-    def wake_both() -> None:
-        wakes.wake(cancelled)
-        wakes.wake(waiting)
-
     cancelled.cancel()
-    on_a_thread(wake_both)
+    on_a_thread(partial(wake_all, wakes, [cancelled, waiting]))
     await waiting
 
 
