@@ -268,6 +268,7 @@ class Wakes:
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_scheduled = False  # whether the loop is going to process all that wait now
 
     def wake(self, done: asyncio.Future[None]) -> None:
         """Wake the task that awaits a future, unless it was cancelled or the loop is closed.
@@ -275,15 +276,18 @@ class Wakes:
         Args:
             done: The future.
         """
-        self._waiting.append(done)
-        if len(self._waiting) > 1:
-            return  # the loop has been woken, and has not finished all yet
+        self._waiting.append(done)  # before the test, so that it is processed in any case
+        if self._is_scheduled:
+            return
+        self._is_scheduled = True
         try:
             done.get_loop().call_soon_threadsafe(self._finish_all)
         except RuntimeError:  # the loop is closed
+            self._is_scheduled = False
             self._waiting.clear()
 
     def _finish_all(self) -> None:
+        self._is_scheduled = False  # first: what is added from now on is processed below, or once more
         while self._waiting:
             done = self._waiting.popleft()
             if not done.done():

@@ -61,3 +61,14 @@ async def test_future_of_a_closed_loop_does_not_block_later_ones() -> None:
     waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     on_a_thread(lambda: wakes.wake(waiting))
     await waiting
+
+
+async def test_two_threads_that_wake_at_once_lose_no_task() -> None:
+    loop, wakes = asyncio.get_running_loop(), Wakes()
+    futures: list[asyncio.Future[None]] = [loop.create_future() for _ in range(2_000)]
+    threads = [threading.Thread(target=wake_all, args=(wakes, futures[half::2])) for half in (0, 1)]
+    for thread in threads:
+        thread.start()
+    await asyncio.wait_for(asyncio.gather(*futures), 60.0)
+    for thread in threads:
+        thread.join()
