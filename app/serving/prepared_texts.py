@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from model.translator import Translator
 
 MAX_TEXTS = 1_000
-"""Texts that are remembered; they take 2 MB if they are short sentences, and 6 MB at most."""
+"""Texts that are remembered; with their translations they take 5 MB if they are short sentences, and 20 MB at most."""
 
 MAX_CHARACTERS = 200
 """The longest text that is remembered. Longer ones are rarely sent twice."""
+
+MAX_SENTENCES = 4
+"""The most sentences of a text that is remembered: each takes more than a kilobyte, however short it is."""
 
 
 class _Key(NamedTuple):
@@ -64,6 +67,7 @@ class PreparedTexts:
         if texts is not None:
             return model.pipeline.plan(text, (source, target), texts, options)
         plan = model.prepare(text, source, target, options)
-        with self._lock:
-            self._texts[key] = plan.texts
+        if plan.num_sentences <= MAX_SENTENCES:
+            with self._lock:
+                self._texts[key] = plan.texts
         return plan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.serving.prepared_texts import MAX_CHARACTERS, MAX_TEXTS, PreparedTexts
+from app.serving.prepared_texts import MAX_CHARACTERS, MAX_SENTENCES, MAX_TEXTS, PreparedTexts
 from model.decoding.options import Hypothesis
 from model.text.glossary import GlossaryTerm
 from model.translation.options import TranslationOptions
@@ -63,6 +63,7 @@ def completed(model: Translator, plan: Plan) -> object:
     ("text", "options"),
     [
         ("a" * (MAX_CHARACTERS + 1), OPTIONS),
+        ("The house.\n" * (MAX_SENTENCES + 1), OPTIONS),
         ("<p>The house.</p>", replace(OPTIONS, format="html")),
         (TEXT, replace(OPTIONS, glossary=(GlossaryTerm("house", "Haus"),))),
         ("The house.", replace(OPTIONS, target_prefix="Das")),
