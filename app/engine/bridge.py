@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
@@ -40,6 +40,7 @@ class EngineBridge:
     def __init__(self, engine: Engine, shared: SharedDecoding) -> None:
         self._engine = engine
         self._shared = shared
+        self._wakes = Wakes()
 
     async def decode(
         self,
@@ -64,11 +65,10 @@ class EngineBridge:
             QueueFull: The sentences do not fit into the queue.
             DeadlineUnreachable: They would probably miss the deadline.
         """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pending = self._shared.submit(
             requests,
-            lambda: _wake(loop, done),
+            lambda: self._wakes.wake(done),
             caller=caller,
             within_s=_seconds_left(timeout),
             admission=admission,
@@ -128,13 +128,12 @@ class EngineBridge:
             ModelError: ``run`` raised it.
             InferenceFailed: ``run`` raised any other exception.
         """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         results: list[_T | Exception] = []
 
         def deliver(result: _T | Exception) -> None:  # on the engine's thread
             results.append(result)
-            _wake(loop, done)
+            self._wakes.wake(done)
 
         key = self._engine.call(run, deliver, admission)
         try:
@@ -233,8 +232,8 @@ async def on_own_thread(run: Callable[[], _T], name: str, threads: Threads = SYS
     Raises:
         NotReady: No thread can be started.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    wakes = Wakes()
     result: list[_T] = []
     failure: list[BaseException] = []
 
@@ -244,7 +243,7 @@ async def on_own_thread(run: Callable[[], _T], name: str, threads: Threads = SYS
         except BaseException as error:
             logger.debug("a function failed on its own thread", exc_info=True)
             failure.append(error)
-        _wake(loop, done)
+        wakes.wake(done)
 
     try:
         threads.start(work, name)
@@ -263,25 +262,49 @@ def _seconds_left(timeout: asyncio.Timeout) -> float | None:
     return None if when is None else when - asyncio.get_running_loop().time()
 
 
-def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    """Wake the waiting task, unless it was cancelled or the loop is closed."""
+class Wakes:
+    """Wakes the tasks of an event loop from other threads; those whose sentences end in one step are woken together.
 
-    def finish() -> None:
-        if not done.done():
-            done.set_result(None)
+    Each wake-up of the loop is a system call, for which a thread gives up the interpreter.
+    """
 
-    _call_on_loop(loop, finish)
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_scheduled = False  # whether the loop is going to process all that wait now
+
+    def wake(self, done: asyncio.Future[None]) -> None:
+        """Wake the task that awaits a future, unless it was cancelled or the loop is closed.
+
+        Args:
+            done: The future.
+        """
+        self._waiting.append(done)  # before the test, so that it is processed in any case
+        if self._is_scheduled:
+            return
+        self._is_scheduled = True
+        if not _call_on_loop(done.get_loop(), self._finish_all):
+            self._is_scheduled = False
+            self._waiting.clear()
+
+    def _finish_all(self) -> None:
+        self._is_scheduled = False  # first: what is added from now on is processed below, or once more
+        while self._waiting:
+            done = self._waiting.popleft()
+            if not done.done():
+                done.set_result(None)
 
 
-def _call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> None:
-    """Call a function on the event loop, unless it is closed.
+def _call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
+    """Call a function on the event loop. Returns False if the loop is closed.
 
     Without memory for the call it is tried again: the task that waits for it would wait until its deadline.
     """
-    with contextlib.suppress(RuntimeError):
-        while True:
-            try:
-                loop.call_soon_threadsafe(function, *arguments)
-                return
-            except MemoryError:
-                time.sleep(_NO_MEMORY_S)
+    while True:
+        try:
+            loop.call_soon_threadsafe(function, *arguments)
+        except MemoryError:
+            time.sleep(_NO_MEMORY_S)
+        except RuntimeError:
+            return False
+        else:
+            return True

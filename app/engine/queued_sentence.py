@@ -58,7 +58,7 @@ class QueuedSentence:
         """Its key, unique in the engine."""
         return self.request.key
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Number of rows it needs."""
         return self.request.options.width
@@ -78,7 +78,7 @@ class QueuedSentence:
         """Number of source tokens."""
         return len(self.request.source_ids)
 
-    @property
+    @cached_property
     def longest_target(self) -> int:
         """Maximum number of tokens of its translation, those of a prefix included."""
         num_prefix = len(self.request.prefix_ids)

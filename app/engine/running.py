@@ -56,7 +56,12 @@ class RunningCohort:
     @property
     def batch(self) -> BatchKey:
         """The model and the beam width that its sentences share."""
-        return self.model, self.cohort.width
+        return self.model, self.width
+
+    @property
+    def width(self) -> int:
+        """The rows of each of its sentences."""
+        return self.cohort.width
 
     @property
     def num_tokens(self) -> int:

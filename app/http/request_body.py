@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from app.errors import (
     MAX_PROBLEMS,
@@ -107,9 +107,11 @@ class BodyReader:
         if declared.isdecimal() and int(declared[:20]) > max_body_bytes:
             raise BodyTooLarge(max_body_bytes)
         self.is_complete = False
-        """Whether all of it has been read."""
+        """Whether all of it has been read, and it has no more bytes than were enough."""
         self._bound = max_body_bytes
-        self._stream = request.stream()
+        # Starlette's stream() takes several times as long for a body that comes in one piece.
+        self._receive = request.receive
+        self._has_ended = False
         self._body = bytearray()
 
     async def read(self, enough_bytes: int = sys.maxsize) -> bytes:
@@ -120,15 +122,18 @@ class BodyReader:
 
         Raises:
             BodyTooLarge: It has more bytes than accepted; no more than that many are kept in memory.
+            ClientDisconnect: The client disconnected before the end.
         """
-        while not self.is_complete and len(self._body) <= enough_bytes:
-            chunk = await anext(self._stream, None)
-            if chunk is None:
-                self.is_complete = True
-            elif len(self._body) + len(chunk) > self._bound:
+        while not self._has_ended and len(self._body) <= enough_bytes:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk = message.get("body", b"")
+            if len(self._body) + len(chunk) > self._bound:
                 raise BodyTooLarge(self._bound)
-            else:
-                self._body += chunk
+            self._body += chunk
+            self._has_ended = not message.get("more_body", False)
+        self.is_complete = self._has_ended and len(self._body) <= enough_bytes
         return bytes(self._body)
 
 

@@ -55,7 +55,8 @@ def other_language(text: str, expected: Iterable[str]) -> tuple[str, float] | No
         expected language, if that is not certain, or if the model does not know an expected language.
     """
     line = " ".join(text[:MAX_CHARACTERS].split())
-    if len("".join(sign for sign in line if sign.isalpha() or sign == " ").encode(errors="replace")) < MIN_BYTES:
+    # Each letter has at least one byte; counting them takes half the time of joining them.
+    if sum(map(str.isalpha, line)) + line.count(" ") < MIN_BYTES and _num_bytes_of_words(line) < MIN_BYTES:
         return None
     labels, probabilities = _classifier().predict(line, 1, MIN_PROBABILITY, "replace")
     if not labels:
@@ -64,6 +65,10 @@ def other_language(text: str, expected: Iterable[str]) -> tuple[str, float] | No
     if _may_be_expected(code, tuple(expected)):
         return None
     return code, round(min(1.0, float(probabilities[0])), 4)
+
+
+def _num_bytes_of_words(line: str) -> int:
+    return len("".join(sign for sign in line if sign.isalpha() or sign == " ").encode(errors="replace"))
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from app.models.store import ModelStore
 from app.serving.backend import TranslationBackend
 from app.serving.detection import LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Remembered, Unchanged
+from app.serving.prepared_texts import PreparedTexts
 from app.serving.request import TranslationRequest
 from app.serving.text_job import AttentionResult, TextResult, Times
 from app.serving.text_translation import Deliver, TextTranslation
@@ -88,7 +89,8 @@ class TranslationService(TranslationBackend[LoadedModel]):
         cache = TranslationCache(settings.cache_bytes)
         shared = SharedDecoding(self._engine, cache, settings.coalesce == "on", metrics, clock, threads)
         self._bridge = EngineBridge(self._engine, shared)
-        self._texts = TextTranslation(self._bridge, self._pool, settings.queue_sentences, clock)
+        prepared = PreparedTexts(is_on=settings.cache_bytes > 0, threads=threads)
+        self._texts = TextTranslation(self._bridge, self._pool, prepared, settings.queue_sentences, clock)
         self._registry = Registry(settings.pivot_language)
         widths = [width for width in WARM_UP_WIDTHS if width <= settings.max_beam_size]
         budgets = BudgetFinder(

@@ -11,6 +11,7 @@ from app.errors import InferenceFailed
 from app.models.registry import Leg, LoadedModel
 from app.serving.detection import Detection
 from app.serving.model_choice import ModelChoice, Remembered, Unchanged
+from app.serving.prepared_texts import PreparedTexts
 from model.errors import InputError, ModelError
 from model.translation.options import TranslationOptions
 
@@ -155,8 +156,16 @@ class TextJob:
     failure: Exception | None = None
 
     @classmethod
-    def of(cls, text: str, choice: ModelChoice[LoadedModel], options: TranslationOptions) -> TextJob:
+    def of(
+        cls, text: str, choice: ModelChoice[LoadedModel], options: TranslationOptions, prepared: PreparedTexts
+    ) -> TextJob:
         """Split a text into sentences. Runs no model.
+
+        Args:
+            text: The text.
+            choice: The model and the language pair.
+            options: How to translate it.
+            prepared: Prepares texts for one model.
 
         Raises:
             UnsupportedFormality: The model does not support the form of address in the target language.
@@ -164,7 +173,7 @@ class TextJob:
         """
         leg = choice.legs[0]
         if len(choice.legs) == 1:
-            return cls(choice, leg, leg.model.translator.prepare(text, leg.source, leg.target, options))
+            return cls(choice, leg, prepared.plan(leg.model.translator, text, leg.source, leg.target, options))
         # Imported here: most texts have a model for their pair.
         from model.translation.pivot import prepare_first
 

@@ -20,6 +20,7 @@ from app.engine.scheduler import Admission
 from app.errors import InferenceFailed, LimitExceeded
 from app.models.registry import LoadedModel
 from app.serving.model_choice import ModelChoice, Remembered, Unchanged
+from app.serving.prepared_texts import PreparedTexts
 from app.serving.request import Memory, TranslationRequest
 from app.serving.text_job import TextJob, TextResult, Times, answer_without_model
 from app.telemetry.tracing import stage
@@ -102,13 +103,22 @@ class TextTranslation:
     Args:
         bridge: The engine's interface.
         pool: Threads that split and join long texts.
+        prepared: Prepares texts for one model.
         max_sentences: Maximum number of sentences in the queue.
         clock: A monotonic clock, in seconds.
     """
 
-    def __init__(self, bridge: EngineBridge, pool: Executor, max_sentences: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        bridge: EngineBridge,
+        pool: Executor,
+        prepared: PreparedTexts,
+        max_sentences: int,
+        clock: Callable[[], float],
+    ) -> None:
         self._bridge = bridge
         self._pool = pool
+        self._prepared = prepared
         self._max_sentences = max_sentences
         self._clock = clock
 
@@ -137,7 +147,9 @@ class TextTranslation:
         with stage("prepare"):
             prepared = await self._off_loop(
                 sum(map(len, request.texts)),
-                lambda: [_prepared(text, choice, options) for text, choice in zip(request.texts, choices, strict=True)],
+                lambda: [
+                    self._prepare(text, choice, options) for text, choice in zip(request.texts, choices, strict=True)
+                ],
             )
         texts = [_Text(index, job) for index, job in enumerate(prepared) if isinstance(job, TextJob)]
         num_sentences = sum(text.job.plan.num_sentences for text in texts)
@@ -191,7 +203,7 @@ class TextTranslation:
     ) -> dict[str, str]:
         """The model's translations of stored sentences, as it would translate them in a text; without failures."""
         options = _plain(job.plan.options)
-        prepared = [(text, _prepared(text, job.choice, options)) for text in stored]
+        prepared = [(text, self._prepare(text, job.choice, options)) for text in stored]
         texts = [_Text(index, own) for index, (_, own) in enumerate(prepared) if isinstance(own, TextJob)]
         if any(text.job.plan.pending for text in texts):
             await self._decode(texts, caller, timeout, Admission.ALWAYS, None)
@@ -341,6 +353,20 @@ class TextTranslation:
         else:
             job.evidence = evidence
 
+    def _prepare(
+        self,
+        text: str,
+        choice: ModelChoice[LoadedModel] | Unchanged | Remembered | Exception,
+        options: TranslationOptions,
+    ) -> TextJob | Unchanged | Remembered | Exception:
+        """A text split into sentences, or why it is not translated. A text that cannot be prepared fails alone."""
+        if not isinstance(choice, ModelChoice):
+            return choice
+        try:
+            return TextJob.of(text, choice, options, self._prepared)
+        except InputError as error:
+            return error
+
     async def _off_loop(self, num_characters: int, run: Callable[[], _T], *, always: bool = False) -> _T:
         if num_characters <= _SMALL_CHARACTERS and not always:
             return run()
@@ -370,15 +396,3 @@ def _plain(options: TranslationOptions) -> TranslationOptions:
         return_alignment=False,
         return_confidence=False,
     )
-
-
-def _prepared(
-    text: str, choice: ModelChoice[LoadedModel] | Unchanged | Remembered | Exception, options: TranslationOptions
-) -> TextJob | Unchanged | Remembered | Exception:
-    """A text split into sentences, or why it is not translated. A text that cannot be prepared fails alone."""
-    if not isinstance(choice, ModelChoice):
-        return choice
-    try:
-        return TextJob.of(text, choice, options)
-    except InputError as error:
-        return error

@@ -97,6 +97,7 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # No line has them, and looking them up takes a third of the time of a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # nor the file and line that logged it; so the documentation of logging says
     logging.captureWarnings(True)
     # uvicorn's messages about starting and stopping duplicate those of app.commands.serve. Its access log duplicates
     # the service's, without request ids.

@@ -65,9 +65,10 @@ class Metrics:
         )
         self._model_evictions = counter("verso_model_evictions", "Models that were evicted to make room for another.")
         self._queue = gauge("verso_queue_sentences", "Sentences in the queue.")
-        self._queue_of_priority = gauge(
+        queue_of_priority = gauge(
             "verso_queue_priority_sentences", "Sentences in the queue, by the priority of their caller.", ["priority"]
         )
+        self._queue_of_priority = cache(queue_of_priority.labels)
         self._running = gauge("verso_running_sentences", "Sentences that decode.")
         self._max_rows = gauge("verso_max_batch_rows", "Rows that may decode together.")
         self._max_tokens = gauge(
@@ -86,7 +87,8 @@ class Metrics:
             "Calls of an engine replica that ended before its answer, with Ray Serve; another replica was called.",
         )
         self._wait = histogram("verso_queue_wait_seconds", "Seconds a sentence was queued.", buckets=_SECONDS)
-        self._sentences = counter("verso_sentences", "Sentences, by model and by outcome.", ["model", "outcome"])
+        sentences = counter("verso_sentences", "Sentences, by model and by outcome.", ["model", "outcome"])
+        self._sentences_of = cache(sentences.labels)
         self._restarts = counter("verso_engine_restarts", "Restarts of the engine's thread after an error.", ["reason"])
         self._restarts.labels("died")  # 0 from the start, so that the first one is an increase
         self._steps = counter(
@@ -155,7 +157,7 @@ class Metrics:
         """The numbers of queued sentences, by priority, and of decoding sentences changed."""
         self._queue.set(sum(num_waiting.values()))
         for priority, number in num_waiting.items():
-            self._queue_of_priority.labels(priority).set(number)
+            self._queue_of_priority(priority).set(number)
         self._running.set(num_running)
         self.num_sentences = sum(num_waiting.values()) + num_running
 
@@ -204,7 +206,7 @@ class Metrics:
 
     def sentence_left(self, model: str, ending: Ending, num_target_tokens: int = 0) -> None:
         """A sentence left the engine."""
-        self._sentences.labels(model, ending).inc()
+        self._sentences_of(model, ending).inc()
         self._target_tokens.inc(num_target_tokens)
 
     def render(self) -> bytes:

@@ -80,6 +80,10 @@ class DecodingOptions:
         if self.no_repeat_ngram_size < 0:
             raise InvalidOptions(f"no_repeat_ngram_size is {self.no_repeat_ngram_size}; it must be 0 or more.")
 
+    def __hash__(self) -> int:
+        """From a few fields only: caches compute it several times for each sentence, and know few different options."""
+        return hash((self.decoding, self.beam_size, self.num_hypotheses, self.max_new_tokens))
+
     def longest_answer(self, num_source_tokens: int, longest_target: int) -> int:
         """The most tokens of an answer: the requested or the default number, bounded by the model.
 

@@ -120,6 +120,8 @@ class TranslationOptions(DecodingOptions):
                         f"{MAX_TERM_CHARACTERS} characters, no line break and no whitespace at its ends."
                     )
 
+    __hash__ = DecodingOptions.__hash__  # else the decorator makes one of all fields
+
     @property
     def steering(self) -> tuple[str, ...]:
         """The names of the options in use that need a text of a single sentence."""

@@ -90,7 +90,7 @@ class TextPipeline:
         pair = source, target
         self.reader.capabilities.check_formality(options.formality, target)
         if options.format == "text":
-            return self._plan(text, pair, [self._split(text, pair, options)], options)
+            return self.plan(text, pair, [self._split(text, pair, options)], options)
         # Imported here: plain text needs no parsers.
         from model.translation.document import DocumentWriter, read_document
 
@@ -102,7 +102,7 @@ class TextPipeline:
             )
             for marked in document.texts
         ]
-        return self._plan(text, pair, texts, options, DocumentWriter(document))
+        return self.plan(text, pair, texts, options, DocumentWriter(document))
 
     def prepare_sentence(self, text: str, source: str, target: str, options: TranslationOptions) -> Plan:
         """Prepare one sentence without splitting it; surrounding whitespace is removed.
@@ -153,9 +153,9 @@ class TextPipeline:
             raise SourceTooLong(len(sentence.token_ids), self._max_source_tokens)
         if options.steering:
             sentence = self._steer(text, [sentence], target, options)
-        return self._plan(text, (source, target), [SourceText(text, [sentence], spans)], options)
+        return self.plan(text, (source, target), [SourceText(text, [sentence], spans)], options)
 
-    def _plan(
+    def plan(
         self,
         text: str,
         pair: tuple[str, str],
@@ -163,6 +163,15 @@ class TextPipeline:
         options: TranslationOptions,
         container: Container | None = None,
     ) -> Plan:
+        """The plan of a text or document that has been read.
+
+        Args:
+            text: The text or document.
+            pair: Source and target language.
+            texts: The text with its sentences, or the texts of the document.
+            options: How to translate it.
+            container: What the texts were taken from.
+        """
         return Plan(self.reader, self.verifier, text, pair, texts, options, self.calibration, container)
 
     def _split(

@@ -354,7 +354,9 @@ class Plan:
         A sentence with fewer alternatives than others has its best hypothesis in their place.
         """
         best = self.hypotheses
-        num_alternatives = max((len(hypothesis.alternatives) for hypothesis in best), default=0)
+        if not any(hypothesis.alternatives for hypothesis in best):  # most texts
+            return [best]
+        num_alternatives = max(len(hypothesis.alternatives) for hypothesis in best)
         answers = [(hypothesis, *hypothesis.alternatives) for hypothesis in best]
         return [
             best,

@@ -58,3 +58,9 @@ def test_what_decoding_ignores_is_left_out_for_decoding() -> None:
     )
     assert options.for_decoding == DecodingOptions(beam_size=2)
     assert TranslationOptions(return_alignment=True, return_confidence=True).for_decoding == DecodingOptions()
+
+
+def test_equal_options_have_the_same_hash() -> None:
+    for options in (DecodingOptions, TranslationOptions):
+        assert hash(options(beam_size=2, length_penalty=0.5)) == hash(options(beam_size=2, length_penalty=0.5))
+        assert options(length_penalty=0.5) != options(length_penalty=0.6)
