@@ -48,10 +48,10 @@ class EngineDeployment(EngineReplica):
         super().__init__(variables, num_cpus)
         configure_logging(self.settings.log_level)
         share_freed_memory()
-        await self.start()
+        await self.start(ray.util.get_node_ip_address())
 
     async def __del__(self) -> None:
-        """Called by Ray when the requests are finished."""
+        """Called by Ray after it has taken the replica out of service; it waits for the end of the calls."""
         await self.stop()
 
     def render_metrics(self) -> Any:
