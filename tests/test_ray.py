@@ -149,7 +149,7 @@ def test_a_port_of_its_own_answers_without_the_proxy(ray: Cluster, toy_bundle: P
         wide = {"text": [a_text(random.Random(1), 30) for _ in range(100)], "target": "de", "beam_size": 16}
         with pytest.raises(httpx.ReadTimeout):
             client.post("/translate", json=wide, timeout=1.0)
-        until(lambda: 'outcome="cancelled"' in client.get("/metrics").text)
+        until(lambda: 'status="499"' in client.get("/metrics").text)
 
 
 def test_refusals_of_a_replica_are_problems(ray: Cluster, toy_bundle: Path) -> None:
