@@ -96,7 +96,9 @@ async def test_calls_follow_each_other_on_one_connection() -> None:
                 assert connection.is_reusable
 
 
-@pytest.mark.parametrize("error", [QueueFull(3.0), DecodingError("it failed")])
+@pytest.mark.parametrize(
+    "error", [QueueFull(3.0), DecodingError("it failed"), DecodingError("of a long text " * 100_000)]
+)
 async def test_errors_of_service_and_model_are_raised_by_the_call(error: Exception) -> None:
     async with running() as replica:
         with closing(await Connection.open(replica.address)) as connection:
