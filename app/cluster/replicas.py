@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -108,11 +108,11 @@ class Engine(ABC):
         async with self._connection() as connection:
             return await connection.call(method, arguments)
 
-    async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Any, None]:
-        """As :meth:`call`, for a method that yields; always close the generator."""
+    @asynccontextmanager
+    async def stream(self, method: str, *arguments: Any) -> AsyncIterator[AsyncIterator[Any]]:
+        """As :meth:`call`, for a method that yields: its elements."""
         async with self._connection() as connection, aclosing(connection.stream(method, arguments)) as elements:
-            async for element in elements:
-                yield element
+            yield elements
 
     def close(self) -> None:
         """Close the connections, each after its call."""

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -197,7 +196,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
             texts = [request.texts[index] for index in indices]
             try:
                 stream = engine.stream("stream", replace(request, texts=texts, within_s=_seconds_left(timeout)))
-                async with aclosing(stream) as items:
+                async with stream as items:
                     async for element in items:
                         if isinstance(element, TranslateResult):  # the last one
                             times = Times(element.queue_ms / 1000, element.decode_ms / 1000)

@@ -59,15 +59,21 @@ class LocalEngine(Engine):
             raise ReplicaLost
         return await super().call(method, *arguments)
 
-    async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Any, None]:
+    @asynccontextmanager
+    async def stream(self, method: str, *arguments: Any) -> AsyncIterator[AsyncIterator[Any]]:
         self.asked.append(arguments[0].texts)
         num_left = self._losses.pop(0) if self._losses else -1
-        async with aclosing(super().stream(method, *arguments)) as elements:
-            async for element in elements:
-                if num_left == 0:
-                    raise ReplicaLost
-                num_left -= 1
-                yield element
+        async with super().stream(method, *arguments) as elements, aclosing(_cut(elements, num_left)) as delivered:
+            yield delivered
+
+
+async def _cut(elements: AsyncIterator[Any], num_left: int) -> AsyncGenerator[Any, None]:
+    """The first elements, and then the loss of the replica; all of them if their number is negative."""
+    async for element in elements:
+        if num_left == 0:
+            raise ReplicaLost
+        num_left -= 1
+        yield element
 
 
 @asynccontextmanager

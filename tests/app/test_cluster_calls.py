@@ -6,7 +6,7 @@ import asyncio
 import logging
 import pickle
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from typing import Any
 
@@ -132,7 +132,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_replica() -> None:
 async def test_a_closed_stream_is_cancelled_in_the_replica() -> None:
     async with running() as replica:
         engine = Engines(replica)
-        async with aclosing(engine.stream("count", 1000)) as numbers:
+        async with engine.stream("count", 1000) as numbers:
             assert [await anext(numbers) for _ in range(101)] == list(range(101))
             while not replica.num_held:
                 await asyncio.sleep(0)
