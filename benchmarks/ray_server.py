@@ -19,12 +19,16 @@ import ray
 from ray import serve
 
 from app.cluster.application import build
+from benchmarks.servers import free_port
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    port = parser.parse_args().port
+    parser.add_argument("--own-port", action="store_true", help="the ingress answers there, instead of Ray's proxy")
+    arguments = parser.parse_args()
+    port: int = arguments.port
+    own_port = {"port": port} if arguments.own_port else {}
     os.environ.pop("VERSO_PORT", None)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -38,8 +42,8 @@ def main() -> None:
             _temp_dir=folder,
             runtime_env={"env_vars": {"PYTHONPATH": os.getcwd()}},
         )
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
-        serve.run(build({"num_cpus": 0.1, "ingress_cpus": 0.1, "min_replicas": 1, "max_replicas": 1}))
+        serve.start(http_options={"host": "127.0.0.1", "port": free_port() if own_port else port})
+        serve.run(build({"num_cpus": 0.1, "ingress_cpus": 0.1, "min_replicas": 1, "max_replicas": 1, **own_port}))
         stop.wait()
         serve.shutdown()
         ray.shutdown()

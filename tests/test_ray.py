@@ -20,7 +20,8 @@ from model.artifacts.checkpoint import load_checkpoint
 from model.artifacts.export import export_bundle
 from model.translator import Translator
 from tests.app.accounts.keyed import bearer, make_key
-from tests.ray_cluster import Callers, Cluster, a_text, cluster, translated
+from tests.ray_cluster import PATIENCE_S, Callers, Cluster, a_text, cluster, translated
+from tests.server import free_port
 from tests.test_ray_files import CONFIGURATIONS
 from tests.waiting import until
 
@@ -136,6 +137,15 @@ def test_routes_answer_as_in_one_process(ray: Cluster, toy_bundle: Path) -> None
     assert ray.client.post("/libretranslate/translate", json={"q": "red", "source": "en", "target": "de"}).is_success
     form = {"auth_key": "any", "text": "red cat.", "target_lang": "DE"}
     assert ray.client.post("/v2/translate", data=form, headers={"Authorization": "DeepL-Auth-Key any"}).is_success
+
+
+def test_a_port_of_its_own_answers_without_the_proxy(ray: Cluster, toy_bundle: Path, ask: Ask) -> None:
+    port = free_port()
+    ray.deploy(settings=settings(toy_bundle), port=port)
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False) as client:
+        answer = client.get("/models", headers={"X-Request-ID": "mine"})
+        assert answer.headers.get_list("X-Request-ID") == ["mine"]
+        assert [ask(client, random.Random(seed)) for seed in range(4)] == ["ok"] * 4
 
 
 def test_refusals_of_a_replica_are_problems(ray: Cluster, toy_bundle: Path) -> None:

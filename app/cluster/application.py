@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import ray
-from fastapi import FastAPI
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from ray.serve.schema import LoggingConfig
 from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from app.cluster.engine import EngineReplica
+from app.cluster.listener import listening
 from app.cluster.options import ClusterOptions, EngineOptions, ingress_settings, read_settings
 from app.cluster.ray_engine import RayEngine
 from app.cluster.scaling import ScaleOnSentences
 from app.cluster.service import RemoteTranslations
 from app.main import create_app
-from app.settings import load_settings
+from app.settings import Settings, load_settings
 from app.telemetry.logs import configure_logging
 from model.process.allocator import share_freed_memory
 
@@ -48,10 +49,10 @@ class EngineDeployment(EngineReplica):
         super().__init__(variables, num_cpus)
         configure_logging(self.settings.log_level)
         share_freed_memory()
-        await self.start()
+        await self.start(ray.util.get_node_ip_address())
 
     async def __del__(self) -> None:
-        """Called by Ray when the requests are finished."""
+        """Called by Ray after it has taken the replica out of service; it waits for the end of the calls."""
         await self.stop()
 
     def render_metrics(self) -> Any:
@@ -65,19 +66,35 @@ class IngressDeployment:
     Args:
         variables: Its settings.
         engines: The engines by name.
+        port: Where it answers HTTP itself as well; None for nowhere.
     """
 
-    def __init__(self, variables: Mapping[str, str], engines: Mapping[str, DeploymentHandle[Any]]) -> None:
+    def __init__(
+        self, variables: Mapping[str, str], engines: Mapping[str, DeploymentHandle[Any]], port: int | None
+    ) -> None:
         self._settings = load_settings(variables)
         self._engines = {name: RayEngine(handle) for name, handle in engines.items()}
+        self._port = port
 
-    def __serve_build_asgi_app__(self) -> FastAPI:
+    def __serve_build_asgi_app__(self) -> ASGIApp:
         """Called by Ray Serve."""
         configure_logging(self._settings.log_level)
         settings, engines = self._settings, self._engines
         app = create_app(settings, connect=lambda metrics: RemoteTranslations(settings, metrics, engines))
-        app.middleware_stack = _WithoutRequestId(app.middleware_stack)
-        return app
+        if self._port is not None:
+            app.router.lifespan_context = _with_listener(app.router.lifespan_context, settings, self._port)
+        return _WithoutRequestId(app)
+
+
+def _with_listener(lifespan: Lifespan[Any], settings: Settings, port: int) -> Lifespan[Any]:
+    """The lifespan of an application that listens at a port, too."""
+
+    @asynccontextmanager
+    async def with_listener(app: ASGIApp) -> AsyncIterator[None]:
+        async with lifespan(app), listening(app, settings, port):
+            yield
+
+    return with_listener
 
 
 class _WithoutRequestId:
@@ -126,7 +143,7 @@ def build(arguments: dict[str, Any]) -> Application:
         max_surge_percent=0 if keeps_files else _SURGE_PERCENT,
         **_common(variables),
     )(serve.ingress()(IngressDeployment))
-    application: Application = ingress.bind(variables, engines)
+    application: Application = ingress.bind(variables, engines, options.port)
     return application
 
 

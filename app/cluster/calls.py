@@ -1,16 +1,11 @@
-"""The calls between an ingress and an engine replica."""
+"""What an ingress and an engine replica say to each other, apart from how it is sent."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from app.serving.text_job import TranslateResult
-from app.serving.text_translation import StreamedSentence, StreamedText
 from model.artifacts.manifest import Manifest
-
-Streamed = StreamedSentence | StreamedText | TranslateResult
 
 
 @dataclass(frozen=True)
@@ -41,39 +36,32 @@ class RemoteModel:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """The error of a request, returned instead of a result. Ray would log an exception with its traceback.
+class Address:
+    """Where a replica takes calls.
 
     Args:
-        error: A ServiceError or ModelError.
+        host: The address of its machine.
+        port: Its port.
+        secret: What a connection begins with; only who may call the replica through Ray knows it.
     """
 
-    error: Exception
+    host: str
+    port: int
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A replica that takes calls.
+
+    Args:
+        address: Where.
+        models: Its models.
+    """
+
+    address: Address
+    models: Sequence[RemoteModel]
 
 
 class ReplicaLost(Exception):
     """The replica of a request has ended before the answer."""
-
-
-class Engine(Protocol):
-    """The replicas of one engine: each call goes to one of them."""
-
-    async def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of a replica; the call is cancelled with the awaiting task.
-
-        Raises:
-            ReplicaLost: The replica has ended.
-        """
-        ...
-
-    def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Streamed | Refusal, None]:
-        """As :meth:`call`, for a method that yields; always close the generator.
-
-        Raises:
-            ReplicaLost: The replica has ended.
-        """
-        ...
-
-    async def metrics(self) -> Mapping[str, bytes]:
-        """The metrics of all replicas, by their names."""
-        ...

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 
-from app.cluster.calls import Refusal, RemoteModel, Streamed
+from app.cluster.calls import Address, Description, RemoteModel
+from app.cluster.connection import CallServer
 from app.cluster.options import settings_of_engine
 from app.cluster.scaling import SENTENCES
-from app.errors import ServiceError
 from app.models.bundles import BundleFiles, BundleSource
-from app.serving.request import TranslationRequest
 from app.serving.service import TranslationService
-from app.serving.text_job import AttentionResult, TranslateResult
 from app.telemetry.metrics import Metrics
-from model.errors import ModelError
-from model.network.heads import AttentionHead
 
 
 class EngineReplica:
@@ -31,21 +26,34 @@ class EngineReplica:
         self.settings = settings_of_engine(variables, num_cpus)
         self._metrics = Metrics()
         self._service = TranslationService(self.settings, self._metrics, bundles or BundleFiles(self.settings))
+        self._server = CallServer(
+            {
+                "translate": self._service.translate,
+                "stream": self._service.stream,
+                "attention": self._service.attention,
+            }
+        )
+        self._address: Address | None = None
 
-    async def start(self) -> None:
-        """Load the models.
+    async def start(self, host: str = "127.0.0.1") -> None:
+        """Load the models, then take calls.
+
+        Args:
+            host: The address of this machine at which ingresses reach it.
 
         Raises:
-            Exception: They cannot be loaded.
+            Exception: The models cannot be loaded.
         """
         await self._service.start()
         await self._service.wait_loaded()
         if self._service.failure is not None:
             raise self._service.failure
+        self._address = await self._server.start(host)
 
     async def stop(self) -> None:
-        """Stop. Ray has let the requests finish before, within its timeout."""
-        await self._service.drain(0.0)
+        """Refuse calls, let those that run finish within the drain timeout, and stop."""
+        await self._service.drain(self.settings.drain_timeout_s)
+        await self._server.stop()
         await self._service.stop()
 
     def check_health(self) -> None:
@@ -61,35 +69,15 @@ class EngineReplica:
         """Called by Ray: what :class:`app.cluster.scaling.ScaleOnSentences` needs."""
         return {SENTENCES: float(self._metrics.num_sentences)}
 
-    def describe(self) -> list[RemoteModel]:
-        """The loaded models."""
-        return [RemoteModel(model.manifest, model.device, num_bytes=model.num_bytes) for model in self._service.models]
+    def describe(self) -> Description | None:
+        """Where it takes calls, and its models; None if it takes none."""
+        if self._address is None or self._service.state != "ready":
+            return None
+        models = [
+            RemoteModel(model.manifest, model.device, num_bytes=model.num_bytes) for model in self._service.models
+        ]
+        return Description(self._address, models)
 
     def render_metrics(self) -> bytes:
         """The metrics of this process."""
         return self._metrics.render()
-
-    async def translate(self, request: TranslationRequest) -> TranslateResult | Refusal:
-        """See :meth:`app.serving.service.TranslationService.translate`."""
-        try:
-            return await self._service.translate(request)
-        except (ServiceError, ModelError) as error:
-            return Refusal(error)
-
-    async def stream(self, request: TranslationRequest) -> AsyncGenerator[Streamed | Refusal, None]:
-        """See :meth:`app.serving.service.TranslationService.stream`."""
-        try:
-            async with aclosing(self._service.stream(request)) as elements:
-                async for element in elements:
-                    yield element
-        except (ServiceError, ModelError) as error:
-            yield Refusal(error)
-
-    async def attention(
-        self, request: TranslationRequest, target_text: str | None, steps: AttentionHead | None
-    ) -> AttentionResult | Refusal:
-        """See :meth:`app.serving.service.TranslationService.attention`."""
-        try:
-            return await self._service.attention(request, target_text, steps)
-        except (ServiceError, ModelError) as error:
-            return Refusal(error)

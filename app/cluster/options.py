@@ -12,10 +12,8 @@ from app.settings import Settings, load_settings
 
 EngineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
-_WITHOUT_EFFECT = frozenset(
-    {"VERSO_ADMIN_TOKEN", "VERSO_CLIENT_TIMEOUT_S", "VERSO_HOST", "VERSO_KEEP_ALIVE_S", "VERSO_PORT"}
-)
-"""Settings without effect: Ray Serve owns the connections, and models change with the configuration."""
+_WITHOUT_EFFECT = frozenset({"VERSO_ADMIN_TOKEN", "VERSO_PORT"})
+"""Settings without effect: ports are options, and models change with the configuration."""
 
 _SINGLE_INGRESS_ONLY = {
     "VERSO_DATA_DIR": "only one process may use a folder",
@@ -81,6 +79,9 @@ class ClusterOptions(EngineOptions):
 
     ingress_cpus: float = Field(default=0.5, ge=0)
     """CPUs that Ray reserves for an ingress replica."""
+
+    port: int | None = Field(default=None, ge=1, le=65535)
+    """The port at which ingresses answer HTTP themselves, beside Ray Serve's proxy; those of a machine share it."""
 
     def engine(self, name: str) -> EngineOptions:
         """The options of an engine.

@@ -21,11 +21,6 @@ class Load(Protocol):
         ...
 
     @property
-    def total_queued_requests(self) -> float:
-        """Requests that no replica has yet."""
-        ...
-
-    @property
     def target_num_replicas(self) -> int:
         """The current target number of replicas."""
         ...
@@ -48,6 +43,4 @@ class ScaleOnSentences:
         reported = (load.aggregated_metrics or {}).get(SENTENCES)
         if not reported:
             return load.target_num_replicas, {}
-        # A request that no replica has yet has one sentence at least.
-        num_sentences = sum(reported.values()) + (load.total_queued_requests or 0.0)
-        return num_sentences / self.sentences_per_replica, {}
+        return sum(reported.values()) / self.sentences_per_replica, {}

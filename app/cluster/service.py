@@ -7,11 +7,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.cluster.calls import Engine, Refusal, RemoteModel, ReplicaLost
+from app.cluster.calls import RemoteModel, ReplicaLost
+from app.cluster.replicas import Engine
 from app.errors import NotReady
 from app.models.registry import Registry
 from app.serving.backend import TranslationBackend
@@ -97,6 +97,8 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         self._loaded.set()
         if self._watching is not None:
             self._watching.cancel()
+        for engine in self._engines.values():
+            engine.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _translate_chosen(
@@ -152,7 +154,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         while True:
             try:
                 request = replace(request, within_s=_seconds_left(timeout))
-                return _checked(await self._engines[engine].call(method, request, *arguments))
+                return await self._engines[engine].call(method, request, *arguments)
             except (ReplicaLost, NotReady) as error:
                 await retries.pause(error)
 
@@ -187,17 +189,18 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         """As :meth:`_translate_part`, delivering each sentence once even if replicas are lost."""
         engine = self._engines[part.choice.model.engine]
         next_sentence = dict.fromkeys(part.indices, 0)  # of each unfinished text, the sentence to deliver next
+        times = Times(0.0, 0.0)  # remain if the replica is lost after it has delivered the last text
         retries = _Retries(part.choice.model.engine, self._metrics)
         while next_sentence:
             indices = list(next_sentence)
             texts = [request.texts[index] for index in indices]
             try:
                 stream = engine.stream("stream", replace(request, texts=texts, within_s=_seconds_left(timeout)))
-                async with aclosing(stream) as items:
-                    async for item in items:
-                        element = _checked(item)
-                        if isinstance(element, TranslateResult):
-                            return Times(element.queue_ms / 1000, element.decode_ms / 1000)
+                async with stream as items:
+                    async for element in items:
+                        if isinstance(element, TranslateResult):  # the last one
+                            times = Times(element.queue_ms / 1000, element.decode_ms / 1000)
+                            continue
                         index = indices[element.text]
                         if isinstance(element, StreamedText):
                             del next_sentence[index]
@@ -207,7 +210,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
                             deliver(StreamedSentence(index, element.index, element.translated))
             except (ReplicaLost, NotReady) as error:
                 await retries.pause(error)
-        return Times(0.0, 0.0)  # the replica was lost after it had delivered the last text
+        return times
 
     async def _watch(self) -> None:
         """Poll the engines for their models."""
@@ -215,9 +218,9 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
             for name, engine in self._engines.items():
                 try:
                     async with asyncio.timeout(_DESCRIBE_S):
-                        models: list[RemoteModel] = await engine.call("describe")
+                        models = await engine.describe()
                     self._described[name] = [replace(model, engine=name) for model in models]
-                except (ReplicaLost, NotReady, TimeoutError):
+                except (NotReady, TimeoutError):
                     logger.debug("an engine has not described its models", extra={"fields": {"engine": name}})
                 except Exception:
                     logger.exception("an engine could not describe its models", extra={"fields": {"engine": name}})
@@ -289,17 +292,6 @@ class _Retries:
                 raise NotReady(5.0, "failed") from error
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(_LONGEST_RETRY_S, self._pause_s * 2)
-
-
-def _checked(result: Any) -> Any:
-    """The result of a call, unless it is a refusal.
-
-    Raises:
-        Exception: The replica refused the call with this error.
-    """
-    if isinstance(result, Refusal):
-        raise result.error
-    return result
 
 
 def _parts(choices: Sequence[ModelChoice[RemoteModel] | Unchanged | Remembered | Exception]) -> list[_Part]:

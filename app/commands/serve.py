@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import uvicorn
-
 from app.commands.draining_server import SIGNALS, DrainingServer
 from app.errors import SettingsError
 from app.settings import ENV_PREFIX, Settings, load_settings
@@ -109,7 +107,7 @@ def serve(environ: Mapping[str, str], bundles: BundleSource | None = None) -> in
 
 def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | None) -> int:
     # Here and not above: --help and a wrong setting answer without waiting for FastAPI.
-    from app.commands.connections import bounded_protocol, expect_progress, max_connections
+    from app.http.connections import expect_progress, server_config
     from app.main import create_app
 
     configure_logging(settings.log_level)
@@ -120,19 +118,7 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
         return _cannot_start(error)
     service: TranslationService = app.state.service
     expect_progress(listener, settings.client_timeout_s)
-    config = uvicorn.Config(
-        app,
-        loop="asyncio",  # whatever else is installed
-        http=bounded_protocol(settings.client_timeout_s, max_connections()),
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # the application reads them itself (VERSO_TRUSTED_PROXIES)
-        timeout_keep_alive=settings.keep_alive_s,
-        timeout_graceful_shutdown=_LAST_BYTES_S,
-    )
+    config = server_config(app, settings, "on", _LAST_BYTES_S)
     server = DrainingServer(config, service, settings.drain_timeout_s, prepare=app.openapi)
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

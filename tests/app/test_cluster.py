@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 
-from app.cluster.calls import ReplicaLost
+from app.cluster.calls import Description, ReplicaLost
 from app.cluster.engine import EngineReplica
 from app.cluster.options import ClusterOptions, ingress_settings, read_settings
+from app.cluster.replicas import Engine
 from app.cluster.scaling import SENTENCES, ScaleOnSentences
 from app.cluster.service import MAX_LOSSES, RemoteTranslations
 from app.errors import DeadlineExceeded, LimitExceeded, NotReady, SettingsError
@@ -32,46 +32,48 @@ GREEDY = TranslationOptions(decoding="greedy")
 NO_MEMORY = {"cache_bytes": 0, "coalesce": "off"}
 
 
-@dataclass
-class LocalEngine:
-    """An engine of one replica in this process. What it is sent and what it sends is pickled, as Ray does.
+class LocalEngine(Engine):
+    """An engine of one replica in this process, called over TCP.
 
     Args:
         replica: The replica.
         losses: For each of the next calls the number of results after which the replica is lost.
     """
 
-    replica: EngineReplica
-    losses: list[int] = field(default_factory=list)
-    asked: list[list[str]] = field(default_factory=list)
+    def __init__(self, replica: EngineReplica, losses: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.asked: list[list[str]] = []
+        self.replica = replica
+        self._losses = list(losses)
 
-    async def call(self, method: str, *arguments: Any) -> Any:
-        self._note(method, arguments)
-        if method != "describe" and self.losses and self.losses.pop(0) >= 0:
-            raise ReplicaLost
-        answer = getattr(self.replica, method)(*_sent(arguments))
-        return _sent(await answer if asyncio.iscoroutine(answer) else answer)
-
-    async def stream(self, method: str, *arguments: Any) -> AsyncGenerator[Any, None]:
-        self._note(method, arguments)
-        num_left = self.losses.pop(0) if self.losses else -1
-        async with aclosing(getattr(self.replica, method)(*_sent(arguments))) as values:
-            async for value in values:
-                if num_left == 0:
-                    raise ReplicaLost
-                num_left -= 1
-                yield _sent(value)
+    async def discover(self) -> list[Description]:
+        description = self.replica.describe()
+        return [description] if description is not None else []
 
     async def metrics(self) -> dict[str, bytes]:
         return {"replica": self.replica.render_metrics()}
 
-    def _note(self, method: str, arguments: tuple[Any, ...]) -> None:
-        if method != "describe":
-            self.asked.append(arguments[0].texts)
+    async def call(self, method: str, *arguments: Any) -> Any:
+        self.asked.append(arguments[0].texts)
+        if self._losses and self._losses.pop(0) >= 0:
+            raise ReplicaLost
+        return await super().call(method, *arguments)
+
+    @asynccontextmanager
+    async def stream(self, method: str, *arguments: Any) -> AsyncIterator[AsyncIterator[Any]]:
+        self.asked.append(arguments[0].texts)
+        num_left = self._losses.pop(0) if self._losses else -1
+        async with super().stream(method, *arguments) as elements, aclosing(_cut(elements, num_left)) as delivered:
+            yield delivered
 
 
-def _sent(value: Any) -> Any:
-    return pickle.loads(pickle.dumps(value))
+async def _cut(elements: AsyncIterator[Any], num_left: int) -> AsyncGenerator[Any, None]:
+    """The first elements, and then the loss of the replica; all of them if their number is negative."""
+    async for element in elements:
+        if num_left == 0:
+            raise ReplicaLost
+        num_left -= 1
+        yield element
 
 
 @asynccontextmanager
@@ -82,7 +84,7 @@ async def cluster_of(
     chosen = {**BUDGET, "threads": 1, **settings}
     variables = {f"VERSO_{name.upper()}": str(value) for name, value in chosen.items()}
     replicas = [EngineReplica(variables, 1, FakeBundles(translator)) for translator in translators]
-    engines = [LocalEngine(replica, list(losses or [])) for replica in replicas]
+    engines = [LocalEngine(replica, losses or []) for replica in replicas]
     service = RemoteTranslations(
         Settings(**chosen),
         Metrics(),
@@ -242,7 +244,6 @@ async def test_metrics_of_all_processes_are_one_page() -> None:
 @dataclass
 class Load:
     aggregated_metrics: dict[str, dict[str, float]] | None
-    total_queued_requests: float = 0.0
     target_num_replicas: int = 2
 
 
@@ -251,7 +252,7 @@ class Load:
     [
         (Load({SENTENCES: {"a": 100.0, "b": 60.0}}), 2.5),
         (Load({SENTENCES: {"a": 0.0}}), 0.0),
-        (Load({SENTENCES: {"a": 60.0}}, total_queued_requests=4.0), 1.0),
+        (Load({SENTENCES: {"a": 64.0}}), 1.0),
         (Load(None), 2),
         (Load({}), 2),
     ],

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from app.commands.connections import MAX_HEAD_BYTES, JoinedWrites, bounded_protocol
+from app.http.connections import MAX_HEAD_BYTES, JoinedWrites, bounded_protocol
 from tests.app.wire import PATIENCE_S, exchange, fake_app, listening, request
 
 pytestmark = pytest.mark.anyio

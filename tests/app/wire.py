@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from app.commands.connections import bounded_protocol
+from app.http.connections import bounded_protocol
 from app.main import create_app
 from app.settings import Settings
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator, manifest_of

@@ -12,13 +12,16 @@ import contextlib
 import logging
 import socket
 import sys
-from typing import Any
+from typing import Any, Literal
 
+import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from app.errors import RequestTooSlow, problem_for
 from app.http.problems import response_to
+from app.settings import Settings
 
 logger = logging.getLogger("app.connections")
 
@@ -43,6 +46,32 @@ def expect_progress(listener: socket.socket, client_timeout_s: float) -> None:
     """
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(client_timeout_s * 1000))
+
+
+def server_config(
+    app: ASGIApp, settings: Settings, lifespan: Literal["on", "off"], last_bytes_s: int
+) -> uvicorn.Config:
+    """How uvicorn serves the application.
+
+    Args:
+        app: The application.
+        settings: The times of connections.
+        lifespan: Whether the server starts and stops the application.
+        last_bytes_s: Seconds clients have to read their answers when the server ends.
+    """
+    return uvicorn.Config(
+        app,
+        loop="asyncio",  # whatever else is installed
+        http=bounded_protocol(settings.client_timeout_s, max_connections()),
+        ws="none",
+        lifespan=lifespan,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # the application reads them itself (VERSO_TRUSTED_PROXIES)
+        timeout_keep_alive=settings.keep_alive_s,
+        timeout_graceful_shutdown=last_bytes_s,
+    )
 
 
 def max_connections() -> int:
