@@ -224,6 +224,7 @@ class DocumentClient:
         self._finished()
 
     def _cancel(self) -> None:
+        self._was_deleted = self._has_cancelled  # a request that is repeated may delete what it had cancelled
         self._has_cancelled = True
         self._ask("DELETE", "", lambda *_: self._look(), self._cancel)
 
