@@ -410,7 +410,7 @@ class DocumentService:
                 path = None if folder is None else folder / "documents"
                 store = await self._store_thread.run(lambda: DocumentStore(path))
                 worker = Worker(
-                    store, self._translation, self._store_thread, self._clock, self._memory_of, self._make_files()
+                    store, self._translation, self._store_thread, self._clock, self._make_files(), self._memory_of
                 )
                 editor = DocumentEditor(store, self._store_thread, self._files, self._clock)
                 self._open = _Open(store, worker, editor)

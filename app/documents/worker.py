@@ -67,8 +67,8 @@ class Worker:
         translation: Translates their texts.
         store_thread: Calls the functions of the store.
         clock: Seconds since 1970.
-        memory_of: Gives the memories that an owner has chosen; None if documents use none.
         files: Reads and writes their files.
+        memory_of: Gives the memories that an owner has chosen; None if documents use none.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Worker:
         translation: TranslationBackend[Any],
         store_thread: StoreThread,
         clock: Callable[[], float],
-        memory_of: MemoryOf | None = None,
-        files: FileProcess | None = None,
+        files: FileProcess,
+        memory_of: MemoryOf | None,
     ) -> None:
         self._memory_of = memory_of
         self._store = store
         self._translation = translation
         self._store_thread = store_thread
-        self._files = files or FileProcess()
+        self._files = files
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._running: _Running | None = None

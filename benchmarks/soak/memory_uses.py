@@ -60,8 +60,8 @@ async def memory(service: Service, user: User, item: Item, rng: random.Random) -
     matches = await service.send(user, "POST", "/memories/matches", json={"text": item["text"], "memory": id, **PAIR})
     page = await service.send(user, "GET", f"/v3/translation_memories/{id}/segments", scheme=DEEPL)
     await service.send(user, "DELETE", f"/memories/{id}")
-    found = [[match[name] for name in ("source", "target", "score")] for match in matches.json()["matches"]]
-    return [*used, found, [segment["source_text"] for segment in page.json()["segments"]]]
+    similar = [[match[name] for name in ("source", "target", "score")] for match in matches.json()["matches"]]
+    return [*used, similar, [segment["source_text"] for segment in page.json()["segments"]]]
 
 
 async def memory_file(service: Service, user: User, item: Item, rng: random.Random) -> object:
@@ -106,7 +106,7 @@ async def correct(service: Service, user: User, item: Item, rng: random.Random) 
     text: str = item["text"]
     plain: Any = await translate(service, user, item, rng)
     async with user.correcting[text]:
-        known = user.corrections.get(text, plain["translations"][0]["text"])
+        latest = user.corrections.get(text, plain["translations"][0]["text"])
         before = await _remembered(service, user, text, rng)
         correction = f"Korrektur {rng.randrange(10**9)}."
         if rng.random() < 0.5:
@@ -116,8 +116,8 @@ async def correct(service: Service, user: User, item: Item, rng: random.Random) 
             await service.send(user, "POST", "/libretranslate/suggest", json={"q": text, "s": correction, **PAIR})
         user.corrections[text] = correction
         after = await _remembered(service, user, text, rng)
-    if (before, after) != (known, correction):
-        return f"{text}: {before!r} before, for {known!r}, and {after!r} after, for {correction!r}"
+    if (before, after) != (latest, correction):
+        return f"{text}: {before!r} before, for {latest!r}, and {after!r} after, for {correction!r}"
     return plain
 
 

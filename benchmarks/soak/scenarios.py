@@ -78,9 +78,9 @@ def usual_scenarios(sentences: Sequence[str]) -> list[Scenario]:
     others += requests([f"{text} See https://example.com/a_b, {{name}} and ABC." for text in sample(10)])
     others += requests([f"{text} See ABC." for text in sample(10)], protect=["auto", "[A-Z]{3,}"])
     others += [{"text": text, "source": "auto", "target": "de", "lexicon": False} for text in sample(10)]
-    asked = [{"tool": "translate", "arguments": {"texts": sample(2), **PAIR}} for _ in range(20)]
-    asked += [{"tool": "detect_language", "arguments": {"text": text}} for text in sample(5)]
-    asked += [{"tool": "list_languages", "arguments": {}}]
+    tool_calls = [{"tool": "translate", "arguments": {"texts": sample(2), **PAIR}} for _ in range(20)]
+    tool_calls += [{"tool": "detect_language", "arguments": {"text": text}} for text in sample(5)]
+    tool_calls += [{"tool": "list_languages", "arguments": {}}]
     return [
         Scenario("translate, greedy", 20, greedy, translate),
         Scenario("translate, beam 4", 18, beam, translate),
@@ -104,7 +104,7 @@ def usual_scenarios(sentences: Sequence[str]) -> list[Scenario]:
         Scenario("DeepL", 8, deepl, uses.deepl_translate),
         Scenario("DeepL, glossary made and deleted", 2, sample(15), memory_uses.deepl_glossary),
         Scenario("DeepL 3, glossary in /translate", 2, sample(15), memory_uses.multilingual_glossary),
-        Scenario("assistant", 4, asked, uses.assist),
+        Scenario("assistant", 4, tool_calls, uses.assist),
         Scenario("memory made and deleted", 2, _memory_items(sample(20)), memory_uses.memory),
         Scenario("sentence corrected", 4, beam[:40], memory_uses.correct, ("editor",), alone=translate),
         Scenario("wrong request", 6, WRONG, wrong_request, alone=expected_code),
