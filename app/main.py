@@ -24,6 +24,7 @@ from app.http.compat import deepl, libretranslate
 from app.http.middleware import BodyBudget, DisconnectWatcher, RequestRecorder, RootPath
 from app.http.openapi import describe_on_request
 from app.http.origins import ANY, LOOPBACK, OriginGuard, is_loopback
+from app.http.pictures import Pictures
 from app.http.problems import answer_known_error, answer_routing_error
 from app.http.route_table import Application, RouteTable
 from app.http.routes import (
@@ -169,6 +170,7 @@ def _set_state(
     state.term_searches = TermSearches(settings.deadline_s)
     state.memories = MemoryService(settings)
     state.documents = DocumentService(settings, state.service, memory_of=state.memories.chosen)
+    state.pictures = Pictures()
     state.accounts = _accounts(settings)
     state.deepl = deepl.DeepLState()
     state.error_shapes = {
@@ -188,6 +190,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stops.callback(state.glossaries.close)
         stops.callback(state.term_searches.close)
         stops.push_async_callback(state.memories.close)
+        stops.push_async_callback(state.pictures.close)
         await state.service.start()
         stops.push_async_callback(state.service.stop)
         await state.documents.start()

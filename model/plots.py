@@ -6,15 +6,18 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from model.scores import bleu_keys, mean_bleu
+
+if TYPE_CHECKING:
+    from torch import Tensor  # at run time, the process that draws pictures for the service does without torch
 
 _CELL_INCHES = 0.32
 _MAX_INCHES = 28.0
@@ -22,7 +25,9 @@ _MIN_SENTENCES = 10
 _LOSSES = (("train_loss", "training loss"), ("dev_loss", "held-out loss"))
 
 
-def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens: Sequence[str], title: str) -> bytes:
+def attention_heat_map(
+    weights: npt.NDArray[np.float32], row_tokens: Sequence[str], column_tokens: Sequence[str], title: str
+) -> bytes:
     """Plot attention weights as labelled heat maps.
 
     Args:
@@ -37,10 +42,10 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
     Raises:
         ValueError: The labels do not fit the weights.
     """
-    heads = weights.unsqueeze(0) if weights.dim() == 2 else weights
+    heads = weights[np.newaxis] if weights.ndim == 2 else weights
     if heads.shape[1:] != (len(row_tokens), len(column_tokens)):
         raise ValueError(
-            f"weights are {tuple(heads.shape[1:])}, labels {len(row_tokens)} rows and {len(column_tokens)} columns"
+            f"weights are {heads.shape[1:]}, labels {len(row_tokens)} rows and {len(column_tokens)} columns"
         )
     across = min(len(heads), max(1, math.ceil(math.sqrt(len(heads)))))
     down = math.ceil(len(heads) / across)
@@ -60,7 +65,7 @@ def attention_heat_map(weights: Tensor, row_tokens: Sequence[str], column_tokens
         if number >= len(heads):
             panel.set_axis_off()
             continue
-        image = panel.imshow(heads[number].float().numpy(), cmap="viridis", vmin=0.0, vmax=1.0, aspect="auto")
+        image = panel.imshow(heads[number], cmap="viridis", vmin=0.0, vmax=1.0, aspect="auto")
         panel.set_xticks(range(len(column_tokens)), [_visible(token) for token in column_tokens], rotation=90)
         panel.set_yticks(range(len(row_tokens)), [_visible(token) for token in row_tokens])
         panel.tick_params(labelsize=font_size, length=0)

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import os
-import pickle
 import resource
 import signal
 import sys
@@ -27,6 +25,7 @@ from app.documents.formats.document_file import Unit, count_sentences
 from app.documents.formats.table import FORMATS
 from app.documents.positions import unpacked
 from app.errors import DocumentRefused, DocumentTooComplex
+from app.processes.messages import read_message, write_message
 
 if TYPE_CHECKING:
     from app.documents.sentences import Division
@@ -58,54 +57,6 @@ OPEN_FILES = 16
 
 MAX_SENTENCES = 200_000
 """Sentences of a document that is edited: a bound on what is stored for it."""
-
-_SIZE_BYTES = 8
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads values without classes, so that loading them runs no code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Refuse a class.
-
-        Raises:
-            UnpicklingError: Always.
-        """
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
-
-
-def write_message(stream: IO[bytes], message: object) -> None:
-    """Send plain values.
-
-    Args:
-        stream: A pipe.
-        message: The values: strings, bytes, numbers, None, and tuples, lists and dictionaries of them.
-    """
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    stream.write(len(data).to_bytes(_SIZE_BYTES, "little"))
-    stream.write(data)
-    stream.flush()
-
-
-def read_message(stream: IO[bytes]) -> Any:
-    """Plain values that were sent.
-
-    Args:
-        stream: A pipe.
-
-    Raises:
-        EOFError: The pipe has ended.
-        UnpicklingError: They hold other values than plain ones.
-    """
-    data = _read_bytes(stream, int.from_bytes(_read_bytes(stream, _SIZE_BYTES), "little"))
-    return _PlainUnpickler(io.BytesIO(data)).load()
-
-
-def _read_bytes(stream: IO[bytes], size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
 
 
 def answer(

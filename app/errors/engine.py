@@ -74,7 +74,7 @@ class NotReady(ServiceError, code="not_ready", status=503, title="The service is
             "failed": "The model could not be loaded or no longer works",
             "stopped": "The service has stopped",
             "no_thread": "The system refuses to start another thread",
-            "no_process": "The system refuses to start a process that reads documents",
+            "no_process": "The system refuses to start a process that the request needs, or has ended it",
         }.get(reason, reason)
         super().__init__(f"{meaning}; try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s

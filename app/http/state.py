@@ -13,6 +13,7 @@ from fastapi import Request
 from app.documents.service import DocumentService
 from app.glossaries.store import GlossaryStore
 from app.http.access import owner_of
+from app.http.pictures import Pictures
 from app.memories.service import MemoryService
 from app.serving.backend import TranslationBackend
 from app.serving.service import TranslationService
@@ -54,6 +55,12 @@ def memories_of(request: Request) -> MemoryService:
     """The translation memories."""
     memories: MemoryService = request.app.state.memories
     return memories
+
+
+def pictures_of(request: Request) -> Pictures:
+    """What draws pictures."""
+    pictures: Pictures = request.app.state.pictures
+    return pictures
 
 
 def glossaries_of(request: Request) -> GlossaryStore:

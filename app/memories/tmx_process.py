@@ -12,13 +12,11 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.documents.file_process import kept_environment
-from app.documents.file_worker import read_message
 from app.errors import MemoryFileRefused, MemoryFileTooLarge, NotReady
+from app.processes.messages import SIZE_BYTES, read_message
+from app.processes.worker import kept_environment
 
 logger = logging.getLogger("app.memories")
-
-_SIZE_BYTES = 8
 
 
 class TmxBatch(NamedTuple):
@@ -111,7 +109,7 @@ async def _send(chunks: AsyncIterator[bytes], stdin: asyncio.StreamWriter, max_b
 async def _next_message(stdout: asyncio.StreamReader) -> tuple[Any, ...] | None:
     """The next message of the process, or None if it has ended."""
     try:
-        size = await stdout.readexactly(_SIZE_BYTES)
+        size = await stdout.readexactly(SIZE_BYTES)
         data = await stdout.readexactly(int.from_bytes(size, "little"))
     except asyncio.IncompleteReadError:
         return None

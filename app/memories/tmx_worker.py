@@ -13,8 +13,9 @@ import signal
 import sys
 from itertools import islice
 
-from app.documents.file_worker import OPEN_FILES, write_message
+from app.documents.file_worker import OPEN_FILES
 from app.memories.tmx import TmxReader, TmxRefused
+from app.processes.messages import write_message
 
 MEMORY_BYTES = 512 * 2**20
 """Address space of the process, whatever the size of the file."""

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         which = "mean of the heads" if arguments.head is None else f"head {arguments.head}"
         title = f"{arguments.kind} attention, layer {arguments.layer % len(layers)}, {which}"
         weights = heads.mean(dim=0) if arguments.head is None else heads[arguments.head]
-        arguments.out.write_bytes(attention_heat_map(weights, rows, columns, title))
+        arguments.out.write_bytes(attention_heat_map(weights.numpy(), rows, columns, title))
     print(attention.translation)
     for line in search_table(attention.search) if attention.search is not None else ():
         print(line)

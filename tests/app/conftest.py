@@ -9,8 +9,8 @@ from typing import Protocol
 import pytest
 
 from app.commands import serve
-from app.documents import file_process
 from app.documents.file_process import FileProcess
+from app.processes import worker
 from tests.app.serving import RoteService
 
 
@@ -33,25 +33,28 @@ def service() -> RoteService:
 def idle_file_processes() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Services of a module take over the processes of documents that others leave idle: each takes a third of a second
     to start."""
-    start, close = file_process._started, FileProcess.close
+    start, close = worker.started, FileProcess.close
     idle: list[subprocess.Popen[bytes]] = []
 
-    def take() -> subprocess.Popen[bytes]:
+    def take(module: str) -> subprocess.Popen[bytes]:
+        if module != "app.documents.file_worker":
+            return start(module)
         while idle:
             process = idle.pop()
             if process.poll() is None:
                 return process
             process.communicate()
-        return start()
+        return start(module)
 
     async def leave(files: FileProcess) -> None:
-        if files._process is not None and not files._one_file.locked():
-            idle.append(files._process)
-            files._process = None
+        own = files._worker
+        if own._process is not None and not own._one_job.locked():
+            idle.append(own._process)
+            own._process = None
         await close(files)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(file_process, "_started", take)
+        patched.setattr(worker, "started", take)
         patched.setattr(FileProcess, "close", leave)
         yield idle
     for process in idle:

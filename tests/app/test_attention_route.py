@@ -25,8 +25,10 @@ HEAD = {"kind": "cross", "layer": 1, "head": 3}
 
 @pytest.fixture
 async def client(service: RoteService) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(rote_app(service, max_attention_cells=2000)) as client:
+    app = rote_app(service, max_attention_cells=2000)
+    async with client_of(app) as client:
         yield client
+    await app.state.pictures.close()
 
 
 async def ask(client: httpx.AsyncClient, accept: str = "application/json", **body: Any) -> httpx.Response:

@@ -48,7 +48,7 @@ def size_of(png: bytes) -> tuple[int, int]:
 
 def test_a_heat_map_shows_the_weights_and_their_tokens(drawn: list[Figure]) -> None:
     weights = torch.rand(2, 3, generator=torch.Generator().manual_seed(0))
-    size_of(attention_heat_map(weights, ["M\u00fc", "\u2581Stra\u00dfe"], ["a", "b", "</s>"], "t"))
+    size_of(attention_heat_map(weights.numpy(), ["M\u00fc", "\u2581Stra\u00dfe"], ["a", "b", "</s>"], "t"))
     panel = drawn[0].axes[0]
     (image,) = panel.images
     shown = image.get_array()
@@ -60,7 +60,7 @@ def test_a_heat_map_shows_the_weights_and_their_tokens(drawn: list[Figure]) -> N
 
 
 def test_the_size_of_a_heat_map_is_bounded() -> None:
-    width, height = size_of(attention_heat_map(torch.rand(200, 1), ["x"] * 200, ["y"], "t"))
+    width, height = size_of(attention_heat_map(torch.rand(200, 1).numpy(), ["x"] * 200, ["y"], "t"))
     assert (width, height) == (4 * 110, 28 * 110)
 
 
@@ -68,12 +68,12 @@ def test_the_size_of_a_heat_map_is_bounded() -> None:
     "token", ["$\\frac$", "$", "$$", "\\$", "a\\", "$x_{$", "^_{}", "\u00e4\u00f6\u00fc\u00df", ""]
 )
 def test_no_token_is_rendered_as_mathematics(token: str) -> None:
-    assert size_of(attention_heat_map(torch.eye(2), [token, "a"], ["b", token], token))
+    assert size_of(attention_heat_map(torch.eye(2).numpy(), [token, "a"], ["b", token], token))
 
 
 def test_each_head_has_a_panel(drawn: list[Figure]) -> None:
     weights = torch.rand(3, 2, 2, generator=torch.Generator().manual_seed(0))
-    assert size_of(attention_heat_map(weights, ["a", "b"], ["c", "d"], "heads"))
+    assert size_of(attention_heat_map(weights.numpy(), ["a", "b"], ["c", "d"], "heads"))
     panels = [panel for panel in drawn[0].axes if panel.get_title()]
     assert [panel.get_title() for panel in panels] == ["1 of 3", "2 of 3", "3 of 3"]
     for panel, head in zip(panels, weights, strict=True):
@@ -83,7 +83,7 @@ def test_each_head_has_a_panel(drawn: list[Figure]) -> None:
 @pytest.mark.parametrize(("rows", "columns"), [(1, 3), (2, 2), (3, 2)])
 def test_labels_of_the_wrong_number_are_refused_with_both_numbers(rows: int, columns: int) -> None:
     with pytest.raises(ValueError, match=rf"weights are \(2, 3\), labels {rows} rows and {columns} columns"):
-        attention_heat_map(torch.rand(2, 3), ["a"] * rows, ["b"] * columns, "t")
+        attention_heat_map(torch.rand(2, 3).numpy(), ["a"] * rows, ["b"] * columns, "t")
 
 
 def test_a_curve_skips_missing_values(drawn: list[Figure], tmp_path: Path) -> None:

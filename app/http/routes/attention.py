@@ -20,10 +20,11 @@ from app.http.access import metered, needs
 from app.http.json_route import accepting, json_route
 from app.http.limits import check_attention_limits, check_attention_size
 from app.http.openapi import BODY_ERRORS, TRANSLATION_ERRORS, answers
+from app.http.pictures import Pictures
 from app.http.schemas.answers import DetectedBody, search_body
 from app.http.schemas.attention import ATTENTION_ANSWER, AttentionResponse
 from app.http.schemas.requests import ATTENTION_REQUESTS, AttentionRequest
-from app.http.state import service_of, settings_of
+from app.http.state import pictures_of, service_of, settings_of
 from app.http.stored_terms import translation_request
 from app.serving.text_job import AttentionResult
 from app.telemetry.logs import log_fields
@@ -120,7 +121,7 @@ async def _content(request: Request, body: AttentionRequest, media_type: str) ->
     if media_type == NPZ:
         return await asyncio.to_thread(as_npz, outcome, selections, body.steps_of)
     if media_type == PNG:
-        return await asyncio.to_thread(as_png, result, selections[0])
+        return await as_png(pictures_of(request), result, selections[0])
     num_weights = sum(selection.weights.size for selection in selections)
     num_in_steps = sum(step.numel() for step in (result.steps or {}).values())
     check_attention_size(num_weights, num_in_steps, settings_of(request))
@@ -289,19 +290,15 @@ def as_npz(outcome: AttentionResult, selections: Sequence[Selection], steps_of: 
     return file.getvalue()
 
 
-def as_png(result: Attention, selection: Selection) -> bytes:
+async def as_png(pictures: Pictures, result: Attention, selection: Selection) -> bytes:
     """The answer as a heat map of one layer.
 
     Args:
+        pictures: Draws it.
         result: Tokens for the axes.
         selection: The weights of one layer.
     """
-    # Imported here: matplotlib takes a second to import, and most services never draw.
-    import torch
-
-    from model.plots import attention_heat_map
-
     rows, columns = result.labels(selection.kind)
     title = f"{selection.kind} attention, layer {selection.layers[0]}"
     title += ", mean of the heads" if selection.averaged else f", heads {', '.join(map(str, selection.heads))}"
-    return attention_heat_map(torch.from_numpy(selection.weights[0]), rows, columns, title)
+    return await pictures.attention_heat_map(selection.weights[0], rows, columns, title)

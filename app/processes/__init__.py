@@ -1,0 +1,1 @@
+"""Programs that the service starts beside itself, and what passes between them."""
