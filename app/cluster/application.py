@@ -24,6 +24,7 @@ from app.main import create_app
 from app.settings import Settings, load_settings
 from app.telemetry.logs import configure_logging
 from model.process.allocator import share_freed_memory
+from model.process.memory import skip_in_collections
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -50,6 +51,7 @@ class EngineDeployment(EngineReplica):
         configure_logging(self.settings.log_level)
         share_freed_memory()
         await self.start(ray.util.get_node_ip_address())
+        skip_in_collections()
 
     async def __del__(self) -> None:
         """Called by Ray after it has taken the replica out of service; it waits for the end of the calls."""
@@ -83,6 +85,7 @@ class IngressDeployment:
         app = create_app(settings, connect=lambda metrics: RemoteTranslations(settings, metrics, engines))
         if self._port is not None:
             app.router.lifespan_context = _with_listener(app.router.lifespan_context, settings, self._port)
+        skip_in_collections()
         return _WithoutRequestId(app)
 
 

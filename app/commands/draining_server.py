@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from app.steady_pool import SteadyPool
+from model.process.memory import skip_in_collections
 
 if TYPE_CHECKING:
     from app.serving.service import TranslationService
@@ -104,6 +105,7 @@ class DrainingServer(uvicorn.Server):
 
     async def _watch(self) -> None:
         await self.service.wait_loaded()
+        skip_in_collections()
         if self.service.state == "failed":
             self.should_exit = True
         elif self.service.state == "ready":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import logging
 import os
 import signal
@@ -123,8 +122,6 @@ def _serve(settings: Settings, listener: socket.socket, bundles: BundleSource | 
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     logger.info("listening, and loading the models", extra={"fields": {"address": address, "pid": os.getpid()}})
-    # What has been imported stays; looking through it for garbage holds up all requests for a tenth of a second.
-    gc.freeze()
     server.run(sockets=[listener])
     if service.failure is not None:
         return _cannot_start(service.failure)

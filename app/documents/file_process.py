@@ -122,7 +122,7 @@ class FileProcess:
     async def _call(self, *job: Any) -> Any:
         try:
             # Unpacked on the thread: 100,000 units would hold up the event loop for a tenth of a second.
-            kind, value = await self._worker.call(job, lambda answer: unpacked_answer(*answer))
+            kind, value = await self._worker.call(job, _unpacked)
         except WorkerEnded as ended:
             if ended.exit_code in (FILE_FAILED, -signal.SIGKILL):
                 logger.warning("the process of a document has ended", extra={"fields": {"bytes": len(job[1])}})
@@ -137,13 +137,9 @@ class FileProcess:
         return value
 
 
-def unpacked_answer(kind: str, value: Any) -> tuple[str, Any]:
-    """An answer with units as objects.
-
-    Args:
-        kind: Its kind (:func:`app.documents.file_worker.answer`).
-        value: Its value.
-    """
+def _unpacked(answer: tuple[str, Any]) -> tuple[str, Any]:
+    """An answer of :func:`app.documents.file_worker.answer` with units as objects."""
+    kind, value = answer
     if kind != "units":
         return kind, value
     texts, formats, *others = value

@@ -26,6 +26,9 @@ logger = logging.getLogger("app.bridge")
 _NO_MEMORY_S = 0.01
 """Seconds until the event loop is woken again if there was no memory for it."""
 
+_WOKEN_AT_ONCE = 4
+"""Tasks that are woken in one turn of the event loop: whatever else is due waits until their answers are written."""
+
 _T = TypeVar("_T")
 
 
@@ -265,12 +268,13 @@ def _seconds_left(timeout: asyncio.Timeout) -> float | None:
 class Wakes:
     """Wakes the tasks of an event loop from other threads; those whose sentences end in one step are woken together.
 
-    Each wake-up of the loop is a system call, for which a thread gives up the interpreter.
+    Each wake-up of the loop is a system call, for which a thread gives up the interpreter. Only some tasks are woken in
+    each turn of the loop.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_scheduled = False  # whether the loop is going to process all that wait now
+        self._is_scheduled = False  # whether the loop is going to wake some of those that wait now
 
     def wake(self, done: asyncio.Future[None]) -> None:
         """Wake the task that awaits a future, unless it was cancelled or the loop is closed.
@@ -278,20 +282,24 @@ class Wakes:
         Args:
             done: The future.
         """
-        self._waiting.append(done)  # before the test, so that it is processed in any case
-        if self._is_scheduled:
-            return
+        self._waiting.append(done)  # before the test, so that it is woken in any case
+        if not self._is_scheduled:
+            self._schedule(done.get_loop())
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_scheduled = True
-        if not _call_on_loop(done.get_loop(), self._finish_all):
+        if not _call_on_loop(loop, self._wake_some, loop):
             self._is_scheduled = False
             self._waiting.clear()
 
-    def _finish_all(self) -> None:
-        self._is_scheduled = False  # first: what is added from now on is processed below, or once more
-        while self._waiting:
+    def _wake_some(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_scheduled = False  # first: what is added from now on is woken below, or in another turn
+        for _ in range(min(_WOKEN_AT_ONCE, len(self._waiting))):
             done = self._waiting.popleft()
             if not done.done():
                 done.set_result(None)
+        if self._waiting and not self._is_scheduled:
+            self._schedule(loop)
 
 
 def _call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:

@@ -61,7 +61,11 @@ class PendingRequest:
 
 @dataclass(eq=False)
 class _Shared:
-    """A sentence to decode, and the requests that wait for it, each with the index of its sentence."""
+    """A sentence to decode, and the requests that wait for it, each with the index of its sentence.
+
+    Once nobody waits for it, it refers to neither: the sentence refers to it, and only the garbage collector would find
+    that both can go, while all requests wait.
+    """
 
     key: SentenceKey | None
     request: ModelRequest
@@ -167,6 +171,7 @@ class SharedDecoding:
                 shared.waiting = [(request, index) for request, index in shared.waiting if request is not pending]
                 if not shared.waiting and shared.sentence is not None:
                     alone.add(shared.sentence.key)
+                    shared.sentence = None
                     del self._in_engine[name]
             if alone:
                 self._engine.withdraw(alone, expired)
@@ -221,7 +226,7 @@ class SharedDecoding:
             if isinstance(outcome, Hypothesis) and shared.key is not None and self._cache.is_on:
                 self._cache.put(shared.key, outcome)
                 self._metrics.cache_changed(len(self._cache), self._cache.num_bytes)
-            waiting = shared.waiting
+            waiting, shared.waiting, shared.sentence = shared.waiting, [], None
             for pending, index in waiting:
                 pending.settled[index] = outcome
                 if pending.is_done:

@@ -344,8 +344,10 @@ class _WatchedConnection:
         """Stop watching, because the request has been handled."""
         if self._scheduled_start is not None:
             self._scheduled_start.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
+        # Without the reference: a cancelled task keeps its frames, which refer to this object.
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.cancel()
 
     def _start(self) -> None:
         self._watcher = self.handler.get_loop().create_task(self._watch())

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -31,9 +32,10 @@ async def test_tasks_whose_outcomes_come_together_are_woken_together(monkeypatch
     wake_ups: list[object] = []
     wake_up = loop.call_soon_threadsafe
 
-    def counted(run: Callable[[], object]) -> asyncio.Handle:
-        wake_ups.append(run)
-        return wake_up(run)
+    def counted(run: Callable[..., object], *arguments: object) -> asyncio.Handle:
+        if threading.current_thread() is not threading.main_thread():
+            wake_ups.append(run)
+        return wake_up(run, *arguments)
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
     for number in (1, 2):  # also after the first wake-up has been processed
@@ -41,6 +43,17 @@ async def test_tasks_whose_outcomes_come_together_are_woken_together(monkeypatch
         on_a_thread(partial(wake_all, wakes, futures))
         await asyncio.gather(*futures)
         assert len(wake_ups) == number
+
+
+async def test_the_event_loop_gets_to_other_work_while_many_tasks_are_woken() -> None:
+    loop, wakes = asyncio.get_running_loop(), Wakes()
+    futures: list[asyncio.Future[None]] = [loop.create_future() for _ in range(20)]
+    on_a_thread(partial(wake_all, wakes, futures))
+    num_woken = [0]
+    while num_woken[-1] < len(futures):
+        await asyncio.sleep(0)
+        num_woken.append(sum(done.done() for done in futures))
+    assert max(after - before for before, after in pairwise(num_woken)) <= 4
 
 
 async def test_cancelled_task_does_not_keep_others_from_waking() -> None:

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.documents.document import DATABASE
-from app.documents.file_process import FileProcess, unpacked_answer
+from app.documents.file_process import FileProcess
 from app.documents.file_worker import answer
 from app.documents.service import DocumentService
 from app.documents.store import DocumentStore
 from app.errors import DocumentTooComplex, NotReady
+from app.processes.worker import WorkerProcess
 from tests.simulation.app_scenario import CONFIGURED, FileFault, Upload
 from tests.simulation.ledger import require
 from tests.simulation.scenario import FaultDue, Jump, Request, Restart
@@ -26,6 +27,8 @@ from tests.simulation.stand_in import BREAKS, FAILS
 if TYPE_CHECKING:
     from tests.simulation.app_process import AppProcess
     from tests.simulation.world import World
+
+_T = TypeVar("_T")
 
 FILE_S = (0.01, 0.3)
 """Seconds that reading or writing a file takes."""
@@ -66,9 +69,15 @@ class FilesInThread(FileProcess):
 
     def __init__(self, process: AppProcess) -> None:
         super().__init__(process.threads)
+        self._worker = _WorkerInThread(process)
+
+
+class _WorkerInThread(WorkerProcess):
+    def __init__(self, process: AppProcess) -> None:
+        super().__init__("app.documents.file_worker", "verso-documents-file", process.threads)
         self._simulated = process
 
-    def _exchange(self, job: tuple[Any, ...], is_cancelled: Any) -> Any:
+    def _exchange(self, job: Any, unpack: Callable[[Any], _T], is_cancelled: Any) -> _T:
         kernel = self._simulated.world.kernel
         kernel.sleep(kernel.rng.choice(FILE_S))
         faults = self._simulated.disk.file_faults
@@ -76,7 +85,7 @@ class FilesInThread(FileProcess):
             raise DocumentTooComplex
         if faults:
             raise DocumentTooComplex if faults.pop() == "dies" else NotReady(5.0, "no_process")
-        return unpacked_answer(*answer(*job))
+        return unpack(answer(*job))
 
     def _kill(self) -> None:
         pass

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -15,10 +16,9 @@ from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
 from app.documents import worker
 from app.documents.document import DATABASE
-from app.documents.file_process import FileProcess, UnitList
 from app.documents.file_worker import answer
-from app.documents.formats.document_file import Unit
 from app.errors import SettingsError
+from app.processes.worker import WorkerProcess
 from tests.app.accounts.keyed import bearer, serving
 from tests.faults.injection.scenario import (
     History,
@@ -32,6 +32,8 @@ from tests.faults.injection.scenario import (
 )
 from tests.faults.injection.shim import Shim
 
+_T = TypeVar("_T")
+
 FILE = "keys.sqlite"
 FIELDS = {"source": "en", "target": "de", "decoding": "greedy"}
 PARAGRAPHS = [f"This is paragraph {number}." for number in range(20)]  # two batches
@@ -43,13 +45,9 @@ RETRY_S = 0.002
 """Seconds until the service tries a document again: it has no reason to wait here."""
 
 
-def _exchange(files: FileProcess, job: tuple[Any, ...], is_cancelled: threading.Event) -> Any:
-    """In the place of :meth:`FileProcess._exchange`: a run starts no process for its files."""
-    kind, value = answer(*job)
-    if kind == "units":
-        texts, formats, *others = value
-        return kind, UnitList([Unit(*pair) for pair in zip(texts, formats, strict=True)], *others)
-    return kind, value
+def _exchange(process: WorkerProcess, job: Any, unpack: Callable[[Any], _T], is_cancelled: threading.Event) -> _T:
+    """In the place of :meth:`WorkerProcess._exchange`: a run starts no process for its files."""
+    return unpack(answer(*job))
 
 
 def accepted(response: httpx.Response) -> Any:
@@ -74,7 +72,7 @@ class Documents(Scenario):
     def prepare(self, scratch: Path) -> None:
         """Create the key, and let files be read in this process."""
         vars(worker)["RETRY_S"] = RETRY_S
-        setattr(FileProcess, "_exchange", _exchange)  # noqa: B010  (mypy)
+        setattr(WorkerProcess, "_exchange", _exchange)  # noqa: B010  (mypy)
         self._file = scratch / FILE
         with closing(KeyStore(self._file)) as store:
             self._headers = bearer(store.create("k", ("documents",), time.time())[1].text)
