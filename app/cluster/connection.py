@@ -17,7 +17,7 @@ import secrets
 import socket
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +122,8 @@ class CallServer:
             writer.close()
         except Exception as error:
             logger.exception("a call failed")
-            await _send(writer, _Refusal(RuntimeError(f"{method} failed in the engine replica: {error!r}")))
+            with suppress(ConnectionError):
+                await _send(writer, _Refusal(RuntimeError(f"{method} failed in the engine replica: {error!r}")))
 
     async def _run(self, writer: asyncio.StreamWriter, method: str, arguments: tuple[Any, ...]) -> None:
         result = self._methods[method](*arguments)
@@ -219,10 +220,17 @@ def _checked(result: Any) -> Any:
 
 
 async def _send(writer: asyncio.StreamWriter, value: Any) -> None:
-    """Send a frame; waits while the other side is slow."""
+    """Send a frame; waits while the other side is slow.
+
+    Raises:
+        ConnectionError: The connection has ended.
+    """
     payload = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     writer.write(_LENGTH.pack(len(payload)) + payload)
-    await writer.drain()
+    try:
+        await writer.drain()
+    except OSError as error:  # also a timeout of TCP or an unreachable machine
+        raise ConnectionError(str(error)) from error
 
 
 async def _receive(reader: asyncio.StreamReader) -> Any:

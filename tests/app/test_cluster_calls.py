@@ -117,6 +117,35 @@ async def test_an_unexpected_error_is_logged_and_raised(caplog: pytest.LogCaptur
             assert await connection.call("tell", ()) == "a"
 
 
+class LostWriter(asyncio.StreamWriter):
+    """A connection whose other side has not answered for too long."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def __del__(self, *_: object) -> None:
+        pass
+
+    def write(self, data: object) -> None:
+        pass
+
+    async def drain(self) -> None:
+        raise TimeoutError(110, "Connection timed out")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(("method", "errors"), [("tell", []), ("fail", ["a call failed"])])
+async def test_an_answer_to_an_ingress_that_has_vanished_is_dropped(
+    method: str, errors: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = LostWriter()
+    await Replica("a").server._answer(writer, method, (ValueError("of a bug"),) if method == "fail" else ())
+    assert writer.is_closed == (method == "tell")
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == errors
+
+
 async def test_a_cancelled_call_is_cancelled_in_the_replica() -> None:
     async with running() as replica:
         engine = Engines(replica)
