@@ -249,7 +249,8 @@ def _documents(rng: random.Random, first: int, sentences: list[str], deadline_s:
             num_retries=rng.choice((2, 4)),
             paragraphs=tuple(
                 tuple(rng.choice(sentences) for _ in range(rng.choice((1, 1, 2))))
-                for _ in range(rng.choice((1, 3, 24)))
+                # A unit that cannot meet the deadline is tried for up to a minute.
+                for _ in range(rng.choice((1, 3, 24 if deadline_s >= 1.0 else 4)))
             ),
             key=rng.choice((0, 0, 2, 4, 4, 5)),
             is_idempotent=rng.random() < 0.4,

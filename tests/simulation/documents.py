@@ -233,9 +233,14 @@ class DocumentClient:
         self._finished()
 
     def _cancel(self) -> None:
-        self._was_deleted = self._has_cancelled  # a request that is repeated may delete what it had cancelled
-        self._has_cancelled = True
-        self._ask("DELETE", "", lambda *_: self._look(), self._cancel)
+        is_repeated = self._has_cancelled
+        self._has_cancelled = self._was_deleted = True  # deleted if it has ended since it was looked at
+        self._ask("DELETE", "", lambda *answer: self._cancelled(is_repeated, *answer), self._cancel)
+
+    def _cancelled(self, is_repeated: bool, status: int, body: bytes) -> None:
+        if status == 200 and not is_repeated and json.loads(body)["status"] == "cancelled":
+            self._was_deleted = False
+        self._look()
 
     def _finished(self) -> None:
         if self._upload.then == "keep" and not self._has_cancelled:

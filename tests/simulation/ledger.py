@@ -104,6 +104,8 @@ class EngineLedger:
         self._starved: dict[Caller, float] = {}
         self._callers: set[Caller] = set()
         self._largest = 0.0
+        self._most_at_once = 0.0
+        self._models: set[object] = set()
         self._state = engine._state
         self._watch()
 
@@ -297,8 +299,10 @@ class EngineLedger:
         costs = Counter[Caller]()
         for sentence in chosen:
             costs[sentence.caller] += round(sentence.cost)
-            self._largest = max(self._largest, sentence.cost)
+            self._models.add(sentence.model)
+        self._most_at_once = max(self._most_at_once, sum(costs.values()))
         first = {caller: queue.entries[0][2] for caller, queue in self._state.scheduler._queue._of_caller.items()}
+        self._largest = max([self._largest, *(sentence.cost for sentence in (*chosen, *first.values()))])
         waiting = first.keys() | costs.keys()  # before these were chosen
         self._callers |= waiting
         self._starved = {caller: cost for caller, cost in self._starved.items() if caller in waiting}
@@ -316,4 +320,6 @@ class EngineLedger:
         turn = 2 * self._largest + QUANTUM
         num_bulk = sum(other.priority is Priority.BULK for other in self._callers)
         share = 0.0 if caller.priority is Priority.INTERACTIVE else (DEBT + num_bulk * self._largest) / BULK_SHARE
-        return len(self._callers) * turn + share
+        # Sentences of one model join together: a caller that waits for another one may be passed over once.
+        other_model = self._most_at_once if len(self._models) > 1 else 0.0
+        return len(self._callers) * turn + share + other_model
