@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from app.cluster.engine import EngineReplica
 from app.cluster.listener import listening
-from app.cluster.options import ClusterOptions, EngineOptions, ingress_settings, read_settings
+from app.cluster.options import ClusterOptions, EngineOptions, ingress_settings, read_settings, settings_of_engine
 from app.cluster.ray_engine import RayEngine
 from app.cluster.scaling import ScaleOnSentences
 from app.cluster.service import RemoteTranslations
@@ -47,7 +47,7 @@ class EngineDeployment(EngineReplica):
     """An engine replica, as Ray Serve starts and ends it."""
 
     async def __init__(self, variables: Mapping[str, str], num_cpus: float) -> None:  # type: ignore[misc]
-        super().__init__(variables, num_cpus)
+        super().__init__(settings_of_engine(variables, num_cpus))
         configure_logging(self.settings.log_level)
         share_freed_memory()
         await self.start(ray.util.get_node_ip_address())

@@ -63,7 +63,7 @@ class CallServer:
         self._secret = secrets.token_bytes(_SECRET_BYTES)
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
-        self._connections: set[asyncio.StreamWriter] = set()
+        self._connections: dict[asyncio.StreamWriter, None] = {}  # in their order, in which they are closed
 
     async def start(self, host: str) -> Address:
         """Listen on any free port.
@@ -89,7 +89,7 @@ class CallServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         _detect_silence(writer)
-        self._connections.add(writer)
+        self._connections[writer] = None
         call: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(_CONNECT_S):
@@ -105,7 +105,7 @@ class CallServer:
         except (asyncio.IncompleteReadError, OSError, TimeoutError):
             logger.debug("an ingress has closed its connection")
         finally:
-            self._connections.discard(writer)
+            del self._connections[writer]
             if call is not None:
                 call.cancel()
             writer.close()

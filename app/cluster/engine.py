@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable
 
 from app.cluster.calls import Address, Description, RemoteModel
 from app.cluster.connection import CallServer
-from app.cluster.options import settings_of_engine
 from app.cluster.scaling import SENTENCES
 from app.models.bundles import BundleFiles, BundleSource
 from app.serving.service import TranslationService
+from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from app.threads import SYSTEM, Threads
 
 
 class EngineReplica:
     """One process with the models of an engine. Its methods belong to the event loop.
 
     Args:
-        variables: Its settings.
-        num_cpus: Its CPUs.
+        settings: Its settings; see :func:`app.cluster.options.settings_of_engine`.
         bundles: Loads the translators; by default from the files that the settings name.
+        clock: A monotonic clock, in seconds.
+        threads: Where threads and locks come from.
     """
 
-    def __init__(self, variables: Mapping[str, str], num_cpus: float, bundles: BundleSource | None = None) -> None:
-        self.settings = settings_of_engine(variables, num_cpus)
+    def __init__(
+        self,
+        settings: Settings,
+        bundles: BundleSource | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        threads: Threads = SYSTEM,
+    ) -> None:
+        self.settings = settings
         self._metrics = Metrics()
-        self._service = TranslationService(self.settings, self._metrics, bundles or BundleFiles(self.settings))
+        self._service = TranslationService(
+            settings, self._metrics, bundles or BundleFiles(settings), clock, threads=threads
+        )
         self._server = CallServer(
             {
                 "translate": self._service.translate,

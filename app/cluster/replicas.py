@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -63,9 +63,14 @@ class _Replica:
 
 
 class Engine(ABC):
-    """The replicas of one engine. Each call goes to the one that has the fewest calls of this process."""
+    """The replicas of one engine. Each call goes to the one that has the fewest calls of this process.
 
-    def __init__(self) -> None:
+    Args:
+        draw: Returns a random number for each replica; among those with the fewest calls, the smallest wins.
+    """
+
+    def __init__(self, draw: Callable[[], float] = random.random) -> None:
+        self._draw = draw
         self._replicas: dict[Address, _Replica] = {}
         self._describing = asyncio.Lock()
 
@@ -88,11 +93,12 @@ class Engine(ABC):
             NotReady: No replica takes calls.
         """
         descriptions = await self.discover()
-        present = {description.address for description in descriptions}
-        for address in self._replicas.keys() - present:
+        present = dict.fromkeys(description.address for description in descriptions)
+        for address in [address for address in self._replicas if address not in present]:
             self._replicas.pop(address).leave()
-        for address in present - self._replicas.keys():
-            self._replicas[address] = _Replica(address)
+        for address in present:
+            if address not in self._replicas:
+                self._replicas[address] = _Replica(address)
         if not descriptions:
             raise NotReady(5.0, "failed")
         return descriptions[0].models
@@ -125,7 +131,7 @@ class Engine(ABC):
         async with self._describing:  # only one of the calls that wait for a replica looks for them
             if not self._replicas:
                 await self.describe()
-        address, replica = min(self._replicas.items(), key=lambda item: (item[1].num_calls, random.random()))
+        address, replica = min(self._replicas.items(), key=lambda item: (item[1].num_calls, self._draw()))
         try:
             async with replica.connection() as connection:
                 yield connection

@@ -82,8 +82,7 @@ async def cluster_of(
 ) -> AsyncIterator[tuple[RemoteTranslations, list[LocalEngine]]]:
     """An ingress's service, and an engine for each translator."""
     chosen = {**BUDGET, "threads": 1, **settings}
-    variables = {f"VERSO_{name.upper()}": str(value) for name, value in chosen.items()}
-    replicas = [EngineReplica(variables, 1, FakeBundles(translator)) for translator in translators]
+    replicas = [EngineReplica(Settings(**chosen), FakeBundles(translator)) for translator in translators]
     engines = [LocalEngine(replica, losses or []) for replica in replicas]
     service = RemoteTranslations(
         Settings(**chosen),
@@ -211,7 +210,7 @@ async def test_each_engine_gets_the_texts_of_its_pairs() -> None:
 
 
 async def test_nothing_is_served_before_every_engine_has_described_its_models() -> None:
-    replica = EngineReplica({"VERSO_THREADS": "1"}, 1, FakeBundles(FakeTranslator()))
+    replica = EngineReplica(Settings(threads=1), FakeBundles(FakeTranslator()))
     service = RemoteTranslations(Settings(), Metrics(), {"engine": LocalEngine(replica)})
     assert service.state == "loading"
     with pytest.raises(NotReady):
@@ -314,9 +313,7 @@ async def test_two_legs_are_those_of_one_engine() -> None:
         assert ("fr", "de") not in await service.language_pairs()
         with pytest.raises(UnsupportedPair):
             await ask(service, "a", source="fr")
-    replica = EngineReplica(
-        {f"VERSO_{name.upper()}": str(value) for name, value in BUDGET.items()}, 1, FakeBundles(to_english, to_german)
-    )
+    replica = EngineReplica(Settings(**BUDGET, threads=1), FakeBundles(to_english, to_german))
     await replica.start()
     service = RemoteTranslations(Settings(**BUDGET), Metrics(), {"both": LocalEngine(replica)})
     try:

@@ -108,7 +108,7 @@ class AppProcess(Process):
             model.machine = self.machine
         has_documents = any(isinstance(event.what, Upload) for event in scenario.events)
         self.accepts = False
-        self.num_own_requests = int(has_documents)  # one document is translated at a time
+        self._has_documents = has_documents
         self.settings = _settings(scenario, disk.folder if has_documents else None)
         bundles = SimulatedBundles(self)
         self.app, table = _application()
@@ -189,6 +189,11 @@ class AppProcess(Process):
             loaded = sum(model.num_bytes for model in residency._resident)
             require(loaded <= residency.max_bytes, "models exceed their memory", loaded)
             require(all(model.in_memory for model in residency._num_uses), "a model in use is not in memory")
+
+    @property
+    def num_requests(self) -> int:
+        """See :class:`tests.simulation.process.Process`; one document is translated at a time."""
+        return super().num_requests + int(self._has_documents)
 
     def check_metrics(self) -> None:
         """See :class:`tests.simulation.process.Process`."""

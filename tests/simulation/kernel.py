@@ -10,9 +10,10 @@ import asyncio
 import heapq
 import itertools
 import random
+import sys
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import greenlet
 
@@ -50,6 +51,7 @@ class SimulatedThread:
         self.name = name
         self.process = process
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.hooks: tuple[Any, Any] = (None, None)  # of asynchronous generators: a loop sets them for its thread
         self.wakes_at: float | None = None
         self.is_ready = True
         self.error: BaseException | None = None
@@ -217,6 +219,7 @@ class Kernel:
         for process in list(dict.fromkeys(thread.process for thread in self._alive)):
             self.kill(process)
         self.is_over = True
+        sys.set_asyncgen_hooks(None, None)
 
     @property
     def alive(self) -> list[str]:
@@ -227,6 +230,7 @@ class Kernel:
         self._enter(thread)
         thread.greenlet.switch()
         thread.loop = asyncio._get_running_loop()  # a loop that runs, or none that has ended
+        thread.hooks = sys.get_asyncgen_hooks()
         self.current = None
         asyncio._set_running_loop(None)
         self.num_switches += 1
@@ -241,6 +245,7 @@ class Kernel:
     def _enter(self, thread: SimulatedThread) -> None:
         self.current = thread
         asyncio._set_running_loop(thread.loop)
+        sys.set_asyncgen_hooks(*thread.hooks)
 
     def _switch(self) -> None:
         if self.is_over:

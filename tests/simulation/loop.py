@@ -11,6 +11,7 @@ import greenlet
 
 from tests.simulation.kernel import Kernel, SimulatedThread
 from tests.simulation.locks import SimulatedThreads
+from tests.simulation.network import Factory, Network
 
 _T = TypeVar("_T")
 
@@ -33,6 +34,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._default = threads.pool(4, "default")
         self._thread: SimulatedThread | None = None
         self._is_disposed = False
+        self.network: Network | None = None
+        """Where its connections go; none for a process without connections."""
         self.failures: list[dict[str, Any]] = []
         """What tasks and callbacks raised that nothing awaits."""
         self.set_exception_handler(lambda _, context: self.failures.append(context))
@@ -83,3 +86,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """See :class:`asyncio.AbstractEventLoop`."""
         future: asyncio.Future[_T] = asyncio.wrap_future((executor or self._default).submit(func, *args), loop=self)
         return future
+
+    async def create_server(self, protocol_factory: Factory, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        """See :class:`asyncio.AbstractEventLoop`; any free port."""
+        assert self.network is not None
+        return self.network.listen(self, protocol_factory)
+
+    async def create_connection(self, protocol_factory: Factory, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        """See :class:`asyncio.AbstractEventLoop`."""
+        assert self.network is not None
+        return await self.network.connect(self, protocol_factory, port)

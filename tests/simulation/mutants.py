@@ -14,6 +14,9 @@ from typing import Any
 from app.accounts.rates import RunningSentences
 from app.accounts.service import RequestCharge
 from app.accounts.usage import UsageStore
+from app.cluster.connection import CallServer
+from app.cluster.replicas import _Replica
+from app.cluster.service import RemoteTranslations, _Retries
 from app.documents.store import DocumentStore
 from app.engine import joining
 from app.engine.bridge import EngineBridge
@@ -35,7 +38,10 @@ NUM_SEEDS = 300
 APP = range(2, NUM_SEEDS, 3)
 """Seeds of the whole application."""
 
-ENGINE = tuple(seed for seed in range(NUM_SEEDS) if seed not in APP)
+CLUSTER = range(4, NUM_SEEDS, 9)
+"""Seeds of a cluster."""
+
+ENGINE = tuple(seed for seed in range(NUM_SEEDS) if seed not in APP and seed not in CLUSTER)
 """Seeds of an engine."""
 
 
@@ -239,6 +245,40 @@ MUTANTS = (
         "pass",
         APP,
     ),
+    Mutant(
+        "a call of a lost replica is not repeated",
+        _Retries,
+        "pause",
+        "if isinstance(error, NotReady) and error.reason not in _GONE:",
+        "if isinstance(error, ReplicaLost) or error.reason not in _GONE:",
+        CLUSTER,
+    ),
+    Mutant(
+        "a replica that is shutting down is not replaced by another one",
+        _Retries,
+        "pause",
+        "error.reason not in _GONE",
+        "error.reason != 'failed'",
+        CLUSTER,
+    ),
+    Mutant("a cancelled call goes on in its replica", CallServer, "_serve", "call.cancel()", "pass", CLUSTER),
+    Mutant(
+        "a stream delivers sentences again after its replica was lost",
+        RemoteTranslations,
+        "_stream_part",
+        "elif element.index >= next_sentence[index]:",
+        "else:",
+        CLUSTER,
+    ),
+    Mutant(
+        "a stream that lost its replica has the indices of the whole request",
+        RemoteTranslations,
+        "_stream_part",
+        "indices = list(next_sentence)",
+        "indices = part.indices",
+        CLUSTER,
+    ),
+    Mutant("calls that have ended are counted", _Replica, "connection", "self.num_calls -= 1", "pass", CLUSTER),
 )
 
 

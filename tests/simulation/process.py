@@ -60,7 +60,7 @@ class Attempt:
 class Process(ABC):
     """One life of a process: an event loop, an engine, and the requests that it answers.
 
-    Subclasses set :attr:`engine`, :attr:`shared`, :attr:`metrics` and :attr:`ledger`.
+    Subclasses with an engine set :attr:`engine`, :attr:`shared`, :attr:`metrics` and :attr:`ledger`.
 
     Args:
         world: The world.
@@ -68,8 +68,6 @@ class Process(ABC):
 
     accepts = True
     """Whether it accepts connections: a server opens its socket when its application has started."""
-    num_own_requests = 0
-    """Requests of the process itself."""
     engine: Engine
     shared: SharedDecoding
     metrics: Metrics
@@ -84,6 +82,8 @@ class Process(ABC):
         self.machine = Machine(kernel.sleep, scenario.step_s, scenario.row_s, lambda *_: None, lambda: (), lambda: ())
         self.loop = SimulatedLoop(kernel, self.threads)
         self.stopping = asyncio.Event()
+        self.waits_s = 0.0
+        """Seconds for which its end waited for a lowered budget."""
 
     def start(self) -> None:
         """Start the event loop."""
@@ -113,13 +113,27 @@ class Process(ABC):
         self.ledger.check()
         shared, kernel = self.shared, self.world.kernel
         require(shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
-        num_requests = len(self.attempts) + self.num_own_requests
-        require(len(shared._of_request) <= num_requests, "work for a request that has ended")
+        require(len(shared._of_request) <= self.num_requests, "work for a request that has ended")
         if kernel.num_switches % LOST_TURNS == 0:
             before = kernel.now - LOST_S
             for pending in shared._of_request:
                 is_lost = pending.sentences and all(sentence.ended_at < before for sentence in pending.sentences)
                 require(not is_lost, "the outcome of a sentence is lost", *pending.sentences if is_lost else ())
+
+    @property
+    def num_requests(self) -> int:
+        """Requests that it answers."""
+        return len(self.attempts)
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether its budget is lowered for lack of memory, and will be restored."""
+        return self.engine._state._full_tokens is not None and not self.engine.has_given_up
+
+    def check_end(self) -> None:
+        """What must hold when it ends in order."""
+        self.ledger.check_idle(self.shared)
+        self.check_metrics()
 
     def check_metrics(self) -> None:
         """The metrics agree with what has happened; the process has ended."""
@@ -130,7 +144,7 @@ class Process(ABC):
         """An event that only this kind of process knows."""
 
     def close(self) -> None:  # noqa: B027  (most have nothing)
-        """Close the files of a process that has ended."""
+        """Close the files and connections of a process that has ended."""
 
     @abstractmethod
     async def _live(self) -> None:

@@ -12,6 +12,8 @@ from functools import partial
 from model.process import allocator
 from tests.simulation.app_process import AppProcess
 from tests.simulation.app_scenario import AppScenario, draw_app
+from tests.simulation.cluster_scenario import ClusterScenario, draw_cluster
+from tests.simulation.cluster_world import ClusterWorld
 from tests.simulation.disk import Disk
 from tests.simulation.documents import check_folder
 from tests.simulation.engine_process import EngineProcess
@@ -49,6 +51,8 @@ def simulate(scenario: Scenario, *, keeps_lines: bool = False) -> Report:
     try:
         if isinstance(scenario, AppScenario):
             _run_app(scenario, trace)
+        elif isinstance(scenario, ClusterScenario):
+            ClusterWorld(scenario, trace).run()
         else:
             World(scenario, trace, EngineProcess).run()
     except Exception as error:  # noqa: BLE001  (whatever does not hold)
@@ -60,8 +64,10 @@ def simulate(scenario: Scenario, *, keeps_lines: bool = False) -> Report:
 
 
 def draw(seed: int) -> Scenario:
-    """The scenario of a seed: every third is of the whole application, the others of an engine."""
-    return draw_app(seed) if seed % 3 == 2 else draw_engine(seed)
+    """The scenario of a seed: every third is of the application, every ninth of a cluster, the rest of an engine."""
+    if seed % 3 == 2:
+        return draw_app(seed)
+    return draw_cluster(seed) if seed % 9 == 4 else draw_engine(seed)
 
 
 def _run_app(scenario: AppScenario, trace: Trace) -> None:

@@ -50,7 +50,6 @@ class World:
         self._numbers = itertools.count()
         self._thread = self.kernel.start(self._play, "world")
         self._is_closing = False
-        self._waits_s = 0.0  # for a budget that was lowered
         self.process: Process | None = None
 
     def run(self) -> None:
@@ -64,15 +63,20 @@ class World:
             for event in self.scenario.events:
                 self.later(event.at_s, partial(self._happen, event.what))
             self._start()
-            self.kernel.run(lambda: self._is_closing and self.process is None, BEGIN + LIMIT_S)
+            self.kernel.run(lambda: self._is_closing and not self.processes, BEGIN + LIMIT_S)
             require(len(self.results) == self._num_asked, "requests without an end", self._num_asked)
             require(self.kernel.alive == ["world"], "threads stay", *self.kernel.alive)
         finally:
             self.trace.counts["switches"] += self.kernel.num_switches
-            if self.process is not None:
-                self.kernel.kill(self.process, self.process.loop)
-                self.process.close()
+            for process in self.processes:
+                self.kernel.kill(process, process.loop)
+                process.close()
             self.kernel.close()
+
+    @property
+    def processes(self) -> list[Process]:
+        """The processes that run."""
+        return [] if self.process is None else [self.process]
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Do something after some time."""
@@ -109,8 +113,7 @@ class World:
     def ended(self, process: Process, has_given_up: bool) -> None:
         """A process has ended in order, or because its engine gave up."""
         self.trace.note(self.kernel.now, "gave up" if has_given_up else "stopped")
-        process.ledger.check_idle(process.shared)
-        process.check_metrics()
+        process.check_end()
         self.kernel.between_turns(partial(self._bury, process))
 
     def _bury(self, process: Process) -> None:
@@ -126,6 +129,10 @@ class World:
         self.trace.is_muted = False
         Broken.noted.clear()  # by threads that were killed
         require(not failures, "a task failed", *failures)
+        self._buried(process, attempts)
+
+    def _buried(self, process: Process, attempts: list[Attempt]) -> None:
+        """What follows the end of a process, which had not answered some attempts."""
         self.process = None
         for attempt in attempts:
             if not attempt.is_over:
@@ -142,17 +149,17 @@ class World:
         """Let the last process stop, if every client has what it waits for."""
         if len(self.results) == self._num_asked and not self.num_open and not self._is_closing:
             self._is_closing = True
-            self.later(0.0, self._stop_last)
+            if self.process is not None:
+                self.later(0.0, partial(self._stop_restored, self.process))
 
-    def _stop_last(self) -> None:
-        process = self.process
-        if process is None:
+    def _stop_restored(self, process: Process) -> None:
+        """Let a process stop as soon as its budget is the full one."""
+        if process.is_over:
             return
-        is_lowered = process.engine._state._full_tokens is not None
-        if is_lowered and not process.engine.has_given_up:
-            require(self._waits_s < RESTORED_S, "a lowered budget is not restored")
-            self._waits_s += MEMORY_BACK_S
-            self.later(MEMORY_BACK_S, self._stop_last)
+        if process.is_lowered:
+            require(process.waits_s < RESTORED_S, "a lowered budget is not restored")
+            process.waits_s += MEMORY_BACK_S
+            self.later(MEMORY_BACK_S, partial(self._stop_restored, process))
         else:
             process.stop()
 
@@ -188,8 +195,8 @@ class World:
     def _check(self) -> None:
         if Broken.noted:
             raise Broken.noted[0]
-        if self.process is not None:
-            self.process.check()
+        for process in self.processes:
+            process.check()
 
     def _play(self) -> None:
         while True:
