@@ -127,8 +127,8 @@ class Transport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def is_closing(self) -> bool:
-        """See :class:`asyncio.BaseTransport`."""
-        return self._is_closing
+        """See :class:`asyncio.BaseTransport`; a writer that ends with its process is not left open."""
+        return self._is_closing or self._kernel.is_over
 
     def close(self) -> None:
         """See :class:`asyncio.BaseTransport`; what was written arrives."""
