@@ -188,14 +188,14 @@ class Transport(asyncio.Transport):
     def taken(self, num_bytes: int) -> None:
         """Bytes that it has written have arrived."""
         self._num_flying -= num_bytes
-        if self._is_paused and self._num_flying <= self._network.max_flying_bytes // 2:
-            self._is_paused = False
-            if not self.is_dead:
-                self.loop.call_soon_threadsafe(self._resume)
+        if self._is_paused and not self.is_dead:
+            self.loop.call_soon_threadsafe(self._resume)
 
     def _resume(self) -> None:
-        if not (self._kernel.is_over or self._is_lost):
+        is_drained = self._num_flying <= self._network.max_flying_bytes // 2
+        if self._is_paused and is_drained and not (self._kernel.is_over or self._is_lost):
             assert self._protocol is not None
+            self._is_paused = False
             self._protocol.resume_writing()
 
     def _arrive(self) -> None:
