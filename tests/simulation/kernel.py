@@ -230,7 +230,8 @@ class Kernel:
         self._enter(thread)
         thread.greenlet.switch()
         thread.loop = asyncio._get_running_loop()  # a loop that runs, or none that has ended
-        thread.hooks = sys.get_asyncgen_hooks()
+        firstiter, finalizer = sys.get_asyncgen_hooks()
+        thread.hooks = firstiter, finalizer  # what the function returns is invisible to the garbage collector
         self.current = None
         asyncio._set_running_loop(None)
         self.num_switches += 1
