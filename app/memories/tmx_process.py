@@ -6,15 +6,13 @@ import asyncio
 import contextlib
 import io
 import logging
-import os
-import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.errors import MemoryFileRefused, MemoryFileTooLarge, NotReady
 from app.processes.messages import SIZE_BYTES, read_message
-from app.processes.worker import kept_environment
+from app.processes.worker import kept_environment, kill
 
 logger = logging.getLogger("app.memories")
 
@@ -65,8 +63,7 @@ async def read_tmx(chunks: AsyncIterator[bytes], max_bytes: int, processor_s: in
                 return
     finally:
         sending.cancel()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill(process.pid)
         await asyncio.gather(sending, process.wait(), return_exceptions=True)
 
 

@@ -107,7 +107,7 @@ class WorkerProcess:
             self._end()
             process = self._process = started(self._module)
         if is_cancelled.is_set():
-            _kill(process)
+            kill(process.pid)
         assert process.stdin is not None and process.stdout is not None
         try:
             write_message(process.stdin, job)
@@ -119,7 +119,7 @@ class WorkerProcess:
 
     def _kill(self) -> None:
         if self._process is not None:
-            _kill(self._process)
+            kill(self._process.pid)
 
     def _end(self) -> None:
         """Wait until the process has ended, on the thread; it is killed, or its pipes have ended."""
@@ -133,7 +133,7 @@ class WorkerProcess:
         try:
             process.wait(1.0)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            kill(process.pid)
             process.wait()
 
 
@@ -166,6 +166,11 @@ def started(module: str) -> subprocess.Popen[bytes]:
         raise NotReady(5.0, "no_process") from None
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill(group: int) -> None:
+    """End a program and its forks, if they have not ended.
+
+    Args:
+        group: The id of its process.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)

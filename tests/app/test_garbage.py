@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 
 import pytest
-from starlette.types import Message, Scope
 
 from app.http.route_table import Application
 from app.main import create_app
 from app.settings import Settings
 from tests.app.fakes import BUDGET, FakeBundles, FakeTranslator
+from tests.app.test_middleware import Wire, body_message, post_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -21,34 +20,12 @@ NUM_REQUESTS = 20
 
 async def post(app: Application, accept: str, body: dict[str, object]) -> int:
     """The status of the answer to ``POST /translate``, from a client that stays connected."""
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"accept", accept.encode())]
-    scope: Scope = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": "/translate",
-        "raw_path": b"/translate",
-        "query_string": b"",
-        "headers": headers,
-        "server": ("localhost", 80),
-        "client": ("127.0.0.1", 5),
-        "app": app,
-    }
-    received: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-    statuses: list[int] = []
-
-    async def receive() -> Message:
-        return received.pop() if received else await asyncio.get_running_loop().create_future()
-
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-
-    await app(scope, receive, send)
+    scope, wire = post_scope(app, "/translate"), Wire(body_message(body))
+    scope["headers"] += [(b"host", b"localhost"), (b"accept", accept.encode())]
+    await app(scope, wire.receive, wire.send)
     await asyncio.sleep(0)  # a cancelled task ends
-    return statuses[0]
+    status: int = wire.sent[0]["status"]
+    return status
 
 
 @pytest.mark.parametrize(

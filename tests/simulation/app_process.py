@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ from tests.simulation.app_scenario import (
 from tests.simulation.disk import Disk, time_of_day
 from tests.simulation.documents import BRACKET, Call, DocumentClient, FilesInThread, StoreFaults, form_of
 from tests.simulation.ledger import EngineLedger, require
-from tests.simulation.process import Attempt, Process, samples_of
+from tests.simulation.process import Attempt, Process, samples_of, settings_of
 from tests.simulation.scenario import What
 from tests.simulation.stand_in import FAILS, model_named
 from tests.simulation.world import World
@@ -428,24 +428,9 @@ class AppProcess(Process):
         }
 
 
-@lru_cache(maxsize=1)
 def _settings(scenario: AppScenario, folder: Path | None) -> Settings:
-    """The settings of all processes of a simulation; validating them takes 4 ms."""
-    return Settings(
-        max_batch_rows=scenario.budget.max_rows,
-        max_batch_tokens=scenario.budget.max_tokens,
-        max_beam_size=4,
-        max_hypotheses=1,
-        queue_sentences=scenario.max_waiting,
-        cache_bytes=scenario.cache_bytes,
-        coalesce="on" if scenario.coalesce else "off",
-        deadline_s=scenario.deadline_s,
-        drain_timeout_s=1.0,
-        step_timeout_s=30.0,
-        threads=1,
-        data_dir=folder,
-        model_memory=None if scenario.max_models is None else scenario.max_models * NUM_BYTES,
-    )
+    memory = None if scenario.max_models is None else scenario.max_models * NUM_BYTES
+    return settings_of(scenario, scenario.deadline_s, folder, memory)
 
 
 def _form_scope(scope: dict[str, Any]) -> dict[str, Any]:

@@ -6,16 +6,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.coalescing import SharedDecoding
 from app.engine.engine import Engine
+from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from tests.simulation.kernel import DELAYS_S
 from tests.simulation.ledger import EngineLedger, require
 from tests.simulation.locks import SimulatedThreads
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.scenario import Request, What
+from tests.simulation.scenario import Request, Scenario, What
 from tests.simulation.stand_in import Machine
 
 if TYPE_CHECKING:
@@ -191,3 +194,32 @@ def samples_of(metrics: Metrics) -> dict[tuple[str, ...], float]:
         for metric in metrics.registry.collect()
         for sample in metric.samples
     }
+
+
+@lru_cache(maxsize=1)
+def settings_of(
+    scenario: Scenario, deadline_s: float, data_dir: Path | None = None, model_memory: int | None = None
+) -> Settings:
+    """The settings of all processes of a simulation that have models; validating them takes 4 ms.
+
+    Args:
+        scenario: The scenario.
+        deadline_s: The deadline of requests.
+        data_dir: The folder for data.
+        model_memory: Most memory of models.
+    """
+    return Settings(
+        max_batch_rows=scenario.budget.max_rows,
+        max_batch_tokens=scenario.budget.max_tokens,
+        max_beam_size=4,
+        max_hypotheses=1,
+        queue_sentences=scenario.max_waiting,
+        cache_bytes=scenario.cache_bytes,
+        coalesce="on" if scenario.coalesce else "off",
+        deadline_s=deadline_s,
+        drain_timeout_s=1.0,
+        step_timeout_s=30.0,
+        threads=1,
+        data_dir=data_dir,
+        model_memory=model_memory,
+    )

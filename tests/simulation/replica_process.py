@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from app.cluster.calls import Description
 from app.cluster.engine import EngineReplica
 from app.errors import NotReady
-from app.settings import Settings
 from tests.app.fakes import FakeBundles, FakeTranslator, manifest_of
 from tests.simulation.cluster_scenario import MODELS, ClusterScenario
 from tests.simulation.kernel import Kernel
 from tests.simulation.ledger import EngineLedger, require
 from tests.simulation.network import Transport
-from tests.simulation.process import LOST_S, LOST_TURNS, Attempt, Process
+from tests.simulation.process import LOST_S, LOST_TURNS, Attempt, Process, settings_of
 from tests.simulation.scenario import What
 from tests.simulation.stand_in import StandIn
 
@@ -72,7 +71,7 @@ class ReplicaProcess(Process):
             model.machine = self.machine
         kernel = world.kernel
         bundles = SlowBundles(kernel, models)
-        self._replica = EngineReplica(_settings(scenario), bundles, kernel.clock, self.threads)
+        self._replica = EngineReplica(settings_of(scenario, scenario.deadline_s), bundles, kernel.clock, self.threads)
         service = self._replica._service
         self.metrics = self._replica._metrics
         self.engine = service._engine
@@ -161,21 +160,3 @@ class ReplicaProcess(Process):
 def _models_of(place: int) -> list[StandIn]:
     """The models of a replica, which its lives share."""
     return [StandIn(name[0], manifest_of(name, f"{source}-de")) for source, name in MODELS.items()]
-
-
-@lru_cache(maxsize=1)
-def _settings(scenario: ClusterScenario) -> Settings:
-    """The settings of all replicas of a simulation; validating them takes 4 ms."""
-    return Settings(
-        max_batch_rows=scenario.budget.max_rows,
-        max_batch_tokens=scenario.budget.max_tokens,
-        max_beam_size=4,
-        max_hypotheses=1,
-        queue_sentences=scenario.max_waiting,
-        cache_bytes=scenario.cache_bytes,
-        coalesce="on" if scenario.coalesce else "off",
-        deadline_s=scenario.deadline_s,
-        drain_timeout_s=1.0,
-        step_timeout_s=30.0,
-        threads=1,
-    )
