@@ -127,7 +127,7 @@ class AppProcess(Process):
             make_files=lambda: FilesInThread(self),
             make_id=lambda: f"{world.kernel.rng.getrandbits(128):032x}",
         )
-        self._store = StoreFaults(state.documents, disk.document_faults)
+        self._store = StoreFaults(state.documents, disk.document_faults, disk.documents_log)
         self.accounts = state.accounts = Accounts(
             disk.path,
             longest_request_s=scenario.deadline_s,
@@ -210,8 +210,12 @@ class AppProcess(Process):
         require(not self._codes - refusals, "refusals counted", refusals, self._codes)
         require((refusals - self._codes).total() <= num_others, "more refusals than requests", refusals, self._codes)
 
+    def killed(self, cuts_power: bool) -> contextlib.AbstractContextManager[None]:
+        """See :class:`tests.simulation.process.Process`."""
+        return self.disk.as_left(self.world.kernel.rng if cuts_power else None)
+
     def close(self) -> None:
-        """Close the file of keys."""
+        """See :class:`tests.simulation.process.Process`."""
         for store in (self.accounts._keys, self.accounts._usage):
             if store is not None:
                 store.close()

@@ -220,7 +220,7 @@ def draw_app(seed: int, num_requests: int = 12) -> AppScenario:
 def _happenings(rng: random.Random) -> list[object]:
     happenings: list[object] = [draw_fault(rng) for _ in range(rng.choice((0, 0, 1, 4)))]
     for _ in range(rng.choice((0, 0, 1, 2))):
-        happenings.append(Restart(rng.random() < 0.6, rng.choice((0.0, 0.5))))
+        happenings.append(_restart(rng, 0.6, rng.choice((0.0, 0.5))))
     if rng.random() < 0.4:
         happenings += [Unload(rng.choice(CONFIGURED)), Load(rng.choice(tuple(MODELS)))]
     if rng.random() < 0.2:
@@ -235,6 +235,12 @@ def _happenings(rng: random.Random) -> list[object]:
     if rng.random() < 0.1:
         happenings.append(Jump(rng.choice((0.5, 20.0))))
     return happenings
+
+
+def _restart(rng: random.Random, kills: float, down_s: float) -> Restart:
+    """A restart that is a kill with some probability, and a power cut with half of it."""
+    share = rng.random()
+    return Restart(share < kills, down_s, cuts_power=share < kills / 2)
 
 
 def _documents(rng: random.Random, first: int, sentences: list[str], deadline_s: float) -> list[object]:
@@ -263,7 +269,7 @@ def _documents(rng: random.Random, first: int, sentences: list[str], deadline_s:
     if rng.random() < 0.2:
         whats.append(FileFault(rng.choice(("dies", "no process"))))
     if rng.random() < 0.4:
-        whats.append(Restart(rng.random() < 0.7, 0.0))
+        whats.append(_restart(rng, 0.7, 0.0))
     return whats
 
 

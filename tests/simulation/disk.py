@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import shutil
 import sqlite3
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 from app.accounts.store import KeyStore
 from app.accounts.usage import UsageStore
+from app.documents.document import DATABASE
 from tests.simulation.app_scenario import KEYS
 from tests.simulation.kernel import BEGIN
 from tests.simulation.ledger import require
@@ -21,6 +25,57 @@ MEMORY = Path("/dev/shm")
 
 TIME_OF_DAY = 1_780_271_995.0
 """Seconds since 1970 at the beginning: five seconds before a month ends."""
+
+_FULL = 2
+"""SQLite's number of ``PRAGMA synchronous = FULL``."""
+
+
+class WriteAheadLog:
+    """The log of a SQLite database in write-ahead mode, of which a power cut takes what was not synced.
+
+    A commit syncs the log if ``synchronous`` is ``FULL``. What follows the last sync may be there in parts, in any
+    order, but SQLite reads up to the first part that is missing, so that a shorter log has the same effect.
+
+    Args:
+        path: The database.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log = path.with_name(f"{path.name}-wal")
+        self._num_synced = 0
+
+    def written(self, connection: sqlite3.Connection) -> None:
+        """A transaction may have been written.
+
+        Args:
+            connection: The one that wrote it, with its ``synchronous``.
+        """
+        with contextlib.suppress(sqlite3.ProgrammingError):  # it is closed
+            if connection.execute("PRAGMA synchronous").fetchone()[0] >= _FULL:
+                self._num_synced = self._size
+
+    @contextlib.contextmanager
+    def as_left(self, rng: random.Random | None) -> Iterator[None]:
+        """Leave what a killed process has written; it writes more and closes its connections in the block.
+
+        Args:
+            rng: Draws how much of the log remains after a power cut; None if there was none.
+        """
+        database = self._path.read_bytes() if self._path.exists() else None
+        log = self._log.read_bytes() if self._log.exists() else b""
+        yield
+        if database is None:
+            return
+        for left in self._path.parent.glob(f"{self._path.name}?*"):
+            left.unlink()
+        self._path.write_bytes(database)
+        kept = len(log) if rng is None else rng.randint(min(self._num_synced, len(log)), len(log))
+        self._log.write_bytes(log[:kept])
+
+    @property
+    def _size(self) -> int:
+        return self._log.stat().st_size if self._log.exists() else 0
 
 
 class Disk:
@@ -38,6 +93,8 @@ class Disk:
         self.num_faults = 0
         self.folder = Path(self._folder.name) / "data"
         """Of the documents."""
+        self.documents_log = WriteAheadLog(self.folder / "documents" / DATABASE)
+        self._log = WriteAheadLog(self.path)
         self.file_faults: list[str] = []
         self.document_faults: list[tuple[str, bool]] = []
         self.num_documents = 0
@@ -54,6 +111,19 @@ class Disk:
         self.revoked.add(key)
         with closing(KeyStore(self.path, make=False)) as store:
             store.revoke(self.ids[key], now)
+            self._log.written(store._connection)
+
+    @contextlib.contextmanager
+    def as_left(self, rng: random.Random | None) -> Iterator[None]:
+        """Leave what a killed process has written; it writes more and closes its connections in the block.
+
+        Files of documents are as they were: each is written through before the transaction that names it.
+
+        Args:
+            rng: Draws what remains after a power cut of what was not synced; None if there was none.
+        """
+        with self._log.as_left(rng), self.documents_log.as_left(rng):
+            yield
 
     def answered(self, key: int, id: str, num_characters: int) -> None:
         """A client got an answer."""
@@ -86,14 +156,19 @@ class Disk:
                     require(month.key != id or month.characters <= quota, "a quota is exceeded", month)
 
     def attach(self, store: UsageStore) -> None:
-        """Let writes of a store fail when faults are due."""
+        """Let writes of a store fail when faults are due, and note which of them are synced."""
+        self._log.written(store._connection)
         for name in ("settle_all", "reserve", "release"):
-            vars(store)[name] = self._failing(name, getattr(store, name))
+            vars(store)[name] = self._failing(name, getattr(store, name), store._connection)
 
-    def _failing(self, name: str, method: object) -> object:
-        assert callable(method)
-
+    def _failing(self, name: str, method: Callable[..., object], connection: sqlite3.Connection) -> object:
         def call(*args: object) -> object:
+            try:
+                return call_or_fail(*args)
+            finally:
+                self._log.written(connection)
+
+        def call_or_fail(*args: object) -> object:
             fault = next((fault for fault in self.faults if fault[0] == name), None)
             if fault is None:
                 return method(*args)

@@ -20,6 +20,7 @@ from app.documents.store import DocumentStore
 from app.errors import DocumentTooComplex, NotReady
 from app.processes.worker import WorkerProcess
 from tests.simulation.app_scenario import CONFIGURED, FileFault, Upload
+from tests.simulation.disk import WriteAheadLog
 from tests.simulation.ledger import require
 from tests.simulation.scenario import FaultDue, Jump, Request, Restart
 from tests.simulation.stand_in import BREAKS, FAILS
@@ -100,10 +101,12 @@ class StoreFaults:
     Args:
         service: The documents of a process.
         faults: Names of functions, each with whether it fails after it has acted; those that happened are removed.
+        log: The log of their database.
     """
 
-    def __init__(self, service: DocumentService, faults: list[tuple[str, bool]]) -> None:
+    def __init__(self, service: DocumentService, faults: list[tuple[str, bool]], log: WriteAheadLog) -> None:
         self._faults = faults
+        self._log = log
         self._stores: list[DocumentStore] = []
         pool = service._store_thread._thread
         self._submit = pool.submit
@@ -118,6 +121,13 @@ class StoreFaults:
         name = getattr(function, "func", function).__name__
 
         def call() -> Any:
+            try:
+                return call_or_fail()
+            finally:
+                for store in self._stores[-1:]:
+                    self._log.written(store._database)
+
+        def call_or_fail() -> Any:
             fault = next((fault for fault in self._faults if fault[0] == name), None)
             if fault is not None:
                 self._faults.remove(fault)

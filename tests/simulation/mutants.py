@@ -206,6 +206,17 @@ MUTANTS = (
         APP,
     ),
     Mutant(
+        "counts are not written through", UsageStore, "_transaction", "'FULL' if durable else 'NORMAL'", "'NORMAL'", APP
+    ),
+    Mutant(
+        "documents are not written through",
+        DocumentStore,
+        "__init__",
+        "_PRAGMAS, added",
+        "[pragma.replace('FULL', 'NORMAL') for pragma in _PRAGMAS], added",
+        APP,
+    ),
+    Mutant(
         "the sentences of a key that has its limit are not counted",
         RunningSentences,
         "hold",

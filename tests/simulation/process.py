@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -145,6 +146,14 @@ class Process(ABC):
     @abstractmethod
     def happen(self, what: What) -> None:
         """An event that only this kind of process knows."""
+
+    def killed(self, cuts_power: bool) -> AbstractContextManager[None]:
+        """It is killed at the beginning of the block, in which its threads end and :meth:`close` is called.
+
+        Args:
+            cuts_power: Whether by a power cut.
+        """
+        return nullcontext()
 
     def close(self) -> None:  # noqa: B027  (most have nothing)
         """Close the files and connections of a process that has ended."""

@@ -109,10 +109,12 @@ class Restart:
     Args:
         kills: Whether it is killed; otherwise it stops in order.
         down_s: Seconds until the next one starts.
+        cuts_power: Whether it is killed by a power cut, after which its disk lacks what was not synced.
     """
 
     kills: bool
     down_s: float
+    cuts_power: bool = False
 
 
 @dataclass(frozen=True)

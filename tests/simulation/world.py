@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -116,7 +117,7 @@ class World:
         process.check_end()
         self.kernel.between_turns(partial(self._bury, process))
 
-    def _bury(self, process: Process) -> None:
+    def _bury(self, process: Process, killed: AbstractContextManager[None] | None = None) -> None:
         if process.is_over:
             return
         self.trace.counts.update({f"fault {kind}": number for kind, number in process.machine.num_faults.items()})
@@ -124,8 +125,9 @@ class World:
         failures = [context for context in process.loop.failures if "exception" in context]
         attempts = list(process.attempts)
         self.trace.is_muted = True
-        self.kernel.kill(process, process.loop)
-        process.close()
+        with killed or nullcontext():
+            self.kernel.kill(process, process.loop)
+            process.close()
         self.trace.is_muted = False
         Broken.noted.clear()  # by threads that were killed
         require(not failures, "a task failed", *failures)
@@ -176,7 +178,7 @@ class World:
         elif isinstance(what, FaultDue):
             process.machine.faults.append(what.fault())
         elif isinstance(what, Restart) and what.kills:
-            self.kernel.between_turns(partial(self._bury, process))
+            self.kernel.between_turns(partial(self._bury, process, process.killed(what.cuts_power)))
         elif isinstance(what, Restart):
             process.stop()
         else:
