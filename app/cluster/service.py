@@ -239,7 +239,7 @@ class RemoteTranslations(TranslationBackend[RemoteModel]):
         for model in models:
             registry.add(model)
         self._registry = registry
-        self._chooser = ModelChooser(registry, self._detector, self._on_pool)
+        self._chooser = ModelChooser(registry, self._detector, self._on_pool, remembers=self._settings.cache_bytes > 0)
         self._metrics.models_changed(len(registry))
 
     @contextlib.contextmanager

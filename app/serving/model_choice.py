@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import Leg, ModelT, Registry
 from app.serving.detection import Detection, LanguageDetector, has_letters, other_than, words_of
+from app.serving.identification import MAX_CHARACTERS
 from model.errors import EmptySource, InputError, UnsupportedPair
 from model.languages import closest
 from model.translation.memory import MemoryMatch, MemoryUse
@@ -29,6 +31,9 @@ NO_LANGUAGE = "zxx"
 
 MANY_TEXTS = 50
 """The most texts for whose languages the event loop waits; each takes 50 us at most."""
+
+_NUM_REMEMBERED = 1_000
+"""The most beginnings of texts whose language is remembered; together they take 2 MB at most."""
 
 _T = TypeVar("_T")
 
@@ -139,12 +144,21 @@ class ModelChooser(Generic[ModelT]):
         registry: The loaded models.
         detector: Detects languages.
         off_loop: Runs a slow function on another thread.
+        remembers: Whether it is remembered which texts are in another language than the stated one.
     """
 
-    def __init__(self, registry: Registry[ModelT], detector: LanguageDetector, off_loop: OffLoop) -> None:
+    def __init__(
+        self,
+        registry: Registry[ModelT],
+        detector: LanguageDetector,
+        off_loop: OffLoop,
+        *,
+        remembers: bool = False,
+    ) -> None:
         self._registry = registry
         self._detector = detector
         self._off_loop = off_loop
+        self._other_than = lru_cache(_NUM_REMEMBERED)(other_than) if remembers else other_than
 
     async def pair_of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
         """The language pair of a text; both are equal if the text would come back unchanged.
@@ -217,7 +231,7 @@ class ModelChooser(Generic[ModelT]):
     async def _others(self, texts: Sequence[str], source: str) -> list[Detection | None]:
         """The languages of texts that are almost certainly not in the stated one."""
         if len(texts) <= MANY_TEXTS:
-            return [other_than(text, source) for text in texts]
+            return [self._other_than(text[:MAX_CHARACTERS], source) for text in texts]
         return await self._off_loop(lambda: [other_than(text, source) for text in texts])
 
     def refused(self, text: str, target: str | None, choice: Unchanged) -> Exception:

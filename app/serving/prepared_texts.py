@@ -1,4 +1,7 @@
-"""A memory of short texts that were split and encoded: preparing one takes longer than all of the HTTP around it."""
+"""A memory of short texts that were split and encoded, and of their last translations.
+
+Preparing a text takes longer than all of the HTTP around it, and so does joining its translation.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from cachetools import LRUCache
 
 from app.threads import SYSTEM, Threads
 from model.translation.options import TranslationOptions
+from model.translation.results import LastTranslation
 
 if TYPE_CHECKING:
     from model.translation.joining import SourceText
@@ -33,8 +37,16 @@ class _Key(NamedTuple):
     options: TranslationOptions
 
 
+class _Remembered(NamedTuple):
+    texts: Sequence[SourceText]
+    last: LastTranslation
+
+
 class PreparedTexts:
-    """Prepares texts for decoding, and remembers the short ones without their outcomes. Any thread may call it.
+    """Prepares texts for decoding, and remembers the short ones. Any thread may call it.
+
+    A text is decoded whenever it is planned, or found in the cache. If its answers are the ones of the last time, so is
+    its translation.
 
     Args:
         is_on: Whether texts are remembered.
@@ -42,7 +54,7 @@ class PreparedTexts:
     """
 
     def __init__(self, *, is_on: bool, threads: Threads = SYSTEM) -> None:
-        self._texts: LRUCache[_Key, Sequence[SourceText]] = LRUCache(MAX_TEXTS if is_on else 0)
+        self._texts: LRUCache[_Key, _Remembered] = LRUCache(MAX_TEXTS if is_on else 0)
         self._lock = threads.lock()
 
     def plan(self, model: Translator, text: str, source: str, target: str, options: TranslationOptions) -> Plan:
@@ -59,15 +71,19 @@ class PreparedTexts:
             InputError: The text cannot be prepared.
         """
         is_plain = options.format == "text" and not options.glossary and not options.steering
-        if not self._texts.maxsize or len(text) > MAX_CHARACTERS or not is_plain:
+        is_small = len(text) <= MAX_CHARACTERS and options.num_hypotheses == 1
+        if not self._texts.maxsize or not is_plain or not is_small:
             return model.prepare(text, source, target, options)
         key = _Key(model.sha256, text, source, target, options)
         with self._lock:
-            texts = self._texts.get(key)
-        if texts is not None:
-            return model.pipeline.plan(text, (source, target), texts, options)
+            remembered = self._texts.get(key)
+        if remembered is not None:
+            plan = model.pipeline.plan(text, (source, target), remembered.texts, options)
+            plan.last = remembered.last
+            return plan
         plan = model.prepare(text, source, target, options)
         if plan.num_sentences <= MAX_SENTENCES:
+            plan.last = LastTranslation()
             with self._lock:
-                self._texts[key] = plan.texts
+                self._texts[key] = _Remembered(plan.texts, plan.last)
         return plan

@@ -114,7 +114,12 @@ class TranslationService(TranslationBackend[LoadedModel]):
         # A separate thread: lingua loads for up to a second, and other requests need the threads of the pool.
         self._detection_pool = threads.pool(1, "verso-detect")
         metrics.watch_gpus(lambda: self._translators)
-        self._chooser = ModelChooser(self._registry, detector or LanguageDetector(), self._detect_off_loop)
+        self._chooser = ModelChooser(
+            self._registry,
+            detector or LanguageDetector(),
+            self._detect_off_loop,
+            remembers=settings.cache_bytes > 0,
+        )
         self._tasks: set[asyncio.Task[object]] = set()  # tasks that continue even if no caller waits for them
         self._housekeeping: list[asyncio.Task[None]] = []  # end with the service
         self._requests = RunningRequests()

@@ -18,7 +18,14 @@ from model.translation.joining import SourceText, TextWriter, WrittenText
 from model.translation.memory import MemoryMatch, MemoryStatus, MemoryUse
 from model.translation.options import TranslationOptions
 from model.translation.reading import SentenceReader, SourceSentence
-from model.translation.results import Alternative, AnswerKey, AttendedSentence, TranslatedSentence, Translation
+from model.translation.results import (
+    Alternative,
+    AnswerKey,
+    AttendedSentence,
+    LastTranslation,
+    TranslatedSentence,
+    Translation,
+)
 from model.translation.search_trace import written_search
 from model.translation.transfer import steered
 from model.translation.verification import SOUND, Verifier
@@ -68,6 +75,7 @@ class Plan:
         container: As above.
         sentences: The sentences in order. If a translation lacks a number or a sign, its sentence is replaced by the
             same with this part protected. If no translation is sound, it is replaced by one that stays as it is.
+        last: The last translation of the same text, which need not be made again of the same answers.
     """
 
     def __init__(
@@ -98,6 +106,8 @@ class Plan:
         self._attempts: dict[int, list[Attempt]] = {}  # of sentences that are decoded again
         self._pieces: dict[int, Pieces] = {}  # of those for which nothing holds
         self._unchanged: set[int] = set()
+        self.last: LastTranslation | None = None
+        self._was_retried = False
         self._memory: dict[int, tuple[MemoryMatch, MemoryStatus]] | None = None  # by sentence, once it was searched
         self._stored_translations: Mapping[str, str] = {}
         for_decoding = options.for_decoding
@@ -138,11 +148,16 @@ class Plan:
         if index in self._pieces:
             self._settle_piece(index, outcome)
             return
+        if self.last is not None and not self._was_retried and self.last.is_sound(index, outcome):
+            self._outcomes[index] = outcome
+            self._steer(index)
+            return
         attempt = attempt_of(self._verifier, self.sentences[index], request, outcome, self.options)
         if attempt.findings is SOUND and index not in self._attempts and outcome.finish_reason == "stop":
             self._outcomes[index] = attempt.hypothesis
             self._steer(index)
             return
+        self._was_retried = True
         attempts = self._attempts.setdefault(index, [])
         attempts.append(attempt)
         retry = next_request(self._reader, request, attempts, self.options.num_hypotheses)
@@ -258,6 +273,18 @@ class Plan:
             Exception: The error of the first sentence that failed.
             MarkupNotKept: A document would have other markup.
         """
+        is_plain = not attention and evidence is None and self._memory is None
+        if self.last is None or not is_plain or self._was_retried:
+            return self._completed(attention, evidence)
+        answers = self.hypotheses
+        translation = self.last.of(answers)
+        if translation is None:
+            translation = self._completed(attention, evidence)
+            self.last.made_of = answers, translation
+        return translation
+
+    def _completed(self, attention: Mapping[AnswerKey, Tensor], evidence: Sequence[Evidence] | None) -> Translation:
+        """The translation, made of the hypotheses."""
         best, *others = self._ranked
         options = self.options
         writers = self._text_writers()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from model.decoding.options import FinishReason
+from model.decoding.options import FinishReason, Hypothesis, Outcome
 from model.text.symbols import Span
 from model.translation.alignment import AlignmentLink
 from model.translation.confidence import Confidence
@@ -97,6 +97,38 @@ class Translation:
     num_unchanged: int = 0
     numbers: tuple[NumberUse, ...] = ()
     lexicon: tuple[TermUse, ...] = ()
+
+
+@dataclass(eq=False)
+class LastTranslation:
+    """The last translation of a text that is translated again and again. Any thread may use it.
+
+    Args:
+        made_of: The answers to its sentences, each of them sound, and their translation; None at first.
+    """
+
+    made_of: tuple[Sequence[Hypothesis], Translation] | None = None
+
+    def is_sound(self, index: int, answer: Outcome) -> bool:
+        """Whether an answer is the same as the last one, which was sound.
+
+        Args:
+            index: The index of its sentence.
+            answer: The answer.
+        """
+        made_of = self.made_of
+        return made_of is not None and made_of[0][index] == answer
+
+    def of(self, answers: Sequence[Hypothesis]) -> Translation | None:
+        """The translation, if it was made of the same answers.
+
+        Args:
+            answers: One for each sentence.
+        """
+        if self.made_of is None:
+            return None
+        last, translation = self.made_of
+        return translation if last == answers else None
 
 
 @dataclass(frozen=True)

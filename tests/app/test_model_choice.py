@@ -9,7 +9,8 @@ import pytest
 
 from app.errors import DetectedPairNotServed, LanguageNotDetected
 from app.models.registry import LoadedModel, Registry
-from app.serving.detection import LanguageDetector
+from app.serving import model_choice
+from app.serving.detection import Detection, LanguageDetector
 from app.serving.model_choice import ModelChoice, ModelChooser, Unchanged
 from model.errors import InvalidMarkup, UnsupportedPair
 from model.text.glossary import GlossaryTerm
@@ -60,6 +61,25 @@ async def test_an_explicit_pair_needs_no_detection() -> None:
     )
     with pytest.raises(UnsupportedPair):
         await ModelChooser(result, WordDetector(), never).choose(["der"], "it", None, PLAIN)
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+async def test_the_language_of_a_repeated_text_is_remembered_if_anything_is(
+    remembers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examined: list[str] = []
+
+    def other_than(text: str, *languages: str) -> Detection | None:
+        examined.append(text)
+        return Detection("fr", 0.9, ("fr",)) if text == "le" else None
+
+    monkeypatch.setattr(model_choice, "other_than", other_than)
+    chooser = ModelChooser(registry(a="de-en"), WordDetector(), never, remembers=remembers)
+    for _ in range(2):
+        french, german = await chooser.choose(["le", "der"], "de", "en", PLAIN)
+        assert isinstance(french, ModelChoice) and isinstance(german, ModelChoice)
+        assert french.detected is not None and german.detected is None
+    assert examined == ["le", "der"] * (1 if remembers else 2)
 
 
 @pytest.mark.parametrize("auto", ["auto", "AUTO", "Auto"])

@@ -52,6 +52,24 @@ def test_outcomes_of_one_request_are_not_those_of_another(memory: PreparedTexts,
     assert again.outcome(0) != first.outcome(0)
 
 
+def test_translation_of_the_same_answers_is_not_made_again(memory: PreparedTexts, translator: Translator) -> None:
+    first = prepare(memory, translator)
+    answers = decoded(translator, first)
+    translation = first.complete()
+    again = prepare(memory, translator)
+    again.settle([replace(answer) for answer in answers])
+    assert again.complete() is translation
+    other = prepare(memory, translator)
+    other.settle([replace(answer, token_ids=answer.token_ids[:1]) for answer in answers])
+    assert other.complete() != translation
+
+
+def decoded(model: Translator, plan: Plan) -> list[Hypothesis]:
+    """The answers to the sentences of a plan, which are settled with them; none is decoded again."""
+    model.decode([plan])
+    return plan.hypotheses
+
+
 def completed(model: Translator, plan: Plan) -> object:
     """The translation of the text of a plan without a memory."""
     fresh = model.prepare(plan.text, plan.source, plan.target, plan.options)
@@ -67,6 +85,7 @@ def completed(model: Translator, plan: Plan) -> object:
         ("<p>The house.</p>", replace(OPTIONS, format="html")),
         (TEXT, replace(OPTIONS, glossary=(GlossaryTerm("house", "Haus"),))),
         ("The house.", replace(OPTIONS, target_prefix="Das")),
+        (TEXT, replace(OPTIONS, num_hypotheses=2)),
     ],
 )
 def test_long_texts_and_those_with_large_options_are_not_remembered(

@@ -20,7 +20,7 @@ from model.translation.options import TranslationOptions
 from model.translation.pipeline import TextPipeline
 from model.translation.plan import Plan, settle_all
 from model.translation.reading import SentenceReader
-from model.translation.results import AttendedSentence
+from model.translation.results import AttendedSentence, LastTranslation
 from tests.app.fakes import FakeTokenizer
 
 OPTIONS = TranslationOptions(decoding="greedy")
@@ -204,6 +204,18 @@ def test_second_decodings_can_be_dropped_and_first_ones_cannot() -> None:
     assert [request.key for request in plan.pending] == [0]
     plan.settle([answer("eins.")])
     assert plan.complete().text == "EINS. Two."
+
+
+def test_a_text_that_was_decoded_again_is_decoded_again_the_next_time() -> None:
+    last, loop = LastTranslation(), answer("no no no no")
+    for _ in range(2):
+        plan = prepare("One. Two.")
+        plan.last = last
+        plan.settle([answer("eins."), loop])
+        assert [request.key for request in plan.pending] == [1]
+        plan.settle([answer("zwei.")])
+        assert plan.complete().text == "EINS. ZWEI."
+        assert last.made_of is None
 
 
 def test_second_decodings_of_a_document_can_be_dropped() -> None:
