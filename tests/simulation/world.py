@@ -178,6 +178,8 @@ class World:
         elif isinstance(what, FaultDue):
             process.machine.faults.append(what.fault())
         elif isinstance(what, Restart) and what.kills:
+            if what.cuts_power:
+                self.trace.note(self.kernel.now, "power cut")
             self.kernel.between_turns(partial(self._bury, process, process.killed(what.cuts_power)))
         elif isinstance(what, Restart):
             process.stop()
