@@ -96,6 +96,7 @@ class Transport(asyncio.Transport):
         self._num_flying = 0  # bytes that were written and have not arrived
         self._last_at = 0.0  # when the last piece arrives
         self._arriving: deque[bytes | Exception] = deque()  # no bytes: the end
+        self._num_unread = 0  # bytes that have arrived, and that its process has not read
 
     def begin(self, protocol: asyncio.Protocol) -> None:
         """The connection is made."""
@@ -131,11 +132,11 @@ class Transport(asyncio.Transport):
         return self._is_closing or self._kernel.is_over
 
     def close(self) -> None:
-        """See :class:`asyncio.BaseTransport`; what was written arrives."""
+        """See :class:`asyncio.BaseTransport`; what was written arrives, unless something was not read."""
         if self._kernel.is_over or self._is_closing:
             return
         self._is_closing = True
-        self.other.expect(b"")
+        self._end(resets=False)
         self.loop.call_soon(self._lose, None)
 
     def abort(self) -> None:
@@ -149,7 +150,11 @@ class Transport(asyncio.Transport):
     def die(self, *, resets: bool) -> None:
         """Its process has ended."""
         self.is_dead = self._is_closing = self._is_lost = True
-        if resets:
+        self._end(resets=resets)
+
+    def _end(self, *, resets: bool) -> None:
+        """Its socket is closed. The system resets the connection if there are bytes that were not read."""
+        if resets or self._num_unread:
             self.other.expect_reset()
         else:
             self.other.expect(b"")
@@ -175,8 +180,9 @@ class Transport(asyncio.Transport):
             self._note_closed()
             self._lose(item)
         elif self._is_closing:
-            self._refuse(item)
+            return
         elif item:
+            self._num_unread -= len(item)
             assert self._protocol is not None
             self._protocol.data_received(item)
             self.other.taken(len(item))
@@ -204,9 +210,10 @@ class Transport(asyncio.Transport):
             self._network.later(silent_s, self._arrive)
         elif self._arriving:
             item = self._arriving.popleft()
-            if self.is_dead:
+            if self._is_closing:
                 self._refuse(item)
             else:
+                self._num_unread += len(item) if isinstance(item, bytes) else 0
                 self.loop.call_soon_threadsafe(self.receive, item)
 
     def _refuse(self, item: bytes | Exception) -> None:
