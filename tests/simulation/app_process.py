@@ -302,8 +302,12 @@ class AppProcess(Process):
         return self._checked(post, attempt, parts)
 
     def _note_unknown(self, post: Post | Upload, attempt: Attempt) -> None:
-        if post.key != NO_KEY:
-            self.disk.unknown(post.key, _id(post, attempt), post.num_characters)
+        if post.key == NO_KEY:
+            return
+        self.disk.unknown(post.key, _id(post, attempt), post.num_characters)
+        fails = any(self._may_have(code, attempt) for code in ("inference_failed", "decoding_failed"))
+        if isinstance(post, Post) and fails:  # it may have been counted with one of its texts
+            self.disk.unknown(post.key, _id(post, attempt), min(len(" ".join(text)) for text in post.texts))
 
     def _checked(self, post: Post | Upload, attempt: Attempt, parts: list[Message]) -> str:
         """The kind of an answer, which is right."""
