@@ -73,6 +73,11 @@ class Post(Request):
         return sum(len(" ".join(sentences)) for sentences in self.texts)
 
     @property
+    def loses_answer(self) -> bool:
+        """See :class:`tests.simulation.scenario.Request`."""
+        return self.is_idempotent and self.number % 2 == 0
+
+    @property
     def longest_s(self) -> float:
         """Seconds after which it must have ended."""
         num_parts = sum(len(sentences) + 1 for sentences in self.texts) + 3  # an error, the summary and the end

@@ -185,7 +185,7 @@ class EngineLedger:
         thread, wake = self.engine._thread, state.wake
         assert isinstance(wake, SimulatedCondition)
         if isinstance(thread, SimulatedThread) and thread.is_blocked and wake.is_free:
-            has_work = len(queue) or state.calls or state.withdrawn or state.stopping
+            has_work = len(queue) or state.unanswered or state.calls or state.withdrawn or state.stopping
             require(not has_work, "the engine sleeps and has work")
 
     def check_idle(self, shared: SharedDecoding) -> None:

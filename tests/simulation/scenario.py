@@ -64,6 +64,11 @@ class Request:
         """Seconds after which it must have ended."""
         return self.deadline_s
 
+    @property
+    def loses_answer(self) -> bool:
+        """Whether its first answer is lost on the way, so that it is sent again."""
+        return False
+
 
 @dataclass(frozen=True)
 class Ask(Request):

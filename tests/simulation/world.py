@@ -92,7 +92,8 @@ class World:
             attempt.done(attempt.response)
             return
         self.trace.note(self.kernel.now, result, request.number, attempt.number)
-        if result in RETRIED and attempt.number < request.num_retries:
+        is_lost = result == "answered" and attempt.number == 0 and request.loses_answer
+        if is_lost or (result in RETRIED and attempt.number < request.num_retries):
             self.later(0.5, partial(self._send, request, attempt.number + 1))
             return
         require(request.number not in self.results, "a request has two ends", request.number)
