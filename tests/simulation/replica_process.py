@@ -143,10 +143,9 @@ class ReplicaProcess(Process):
                     return
         has_given_up = self.engine.has_given_up
         await self._replica.stop()
-        ends_at = self.loop.time() + LOST_S
-        while self.loop.time() < ends_at and (self._replica._server._connections or len(asyncio.all_tasks()) > 1):
+        server, ends_at = self._replica._server, self.loop.time() + LOST_S
+        while self.loop.time() < ends_at and (server._connections or server._calls or len(asyncio.all_tasks()) > 1):
             await asyncio.sleep(0.01)
-        server = self._replica._server
         require(not server._calls, "calls stay", len(server._calls))
         require(not server._connections, "connections stay", len(server._connections))
         require(len(asyncio.all_tasks()) == 1, "tasks stay", *asyncio.all_tasks())
