@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import sys
 import time
@@ -60,6 +61,7 @@ def _run_block(seeds: range) -> tuple[Counter[str], list[tuple[int, str]]]:
         counts.update(report.trace.counts)
         if report.error is not None:
             failures.append((seed, f"{type(report.error).__name__}: {report.error}"))
+    gc.collect()
     return counts, failures
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 import __future__ as future
 
+import gc
 import inspect
 import sys
 import textwrap
@@ -296,11 +297,10 @@ MUTANTS = (
 def noticed(mutant: Mutant) -> Report | None:
     """The first seed that notices a mutant; None if none does."""
     with mutant.planted():
-        for seed in mutant.seeds:
-            report = simulate(draw(seed))
-            if report.error is not None:
-                return report
-    return None
+        reports = (simulate(draw(seed)) for seed in mutant.seeds)
+        report = next((report for report in reports if report.error is not None), None)
+    gc.collect()
+    return report
 
 
 def main() -> int:
