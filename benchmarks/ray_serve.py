@@ -263,7 +263,8 @@ def running(
         yield port, processes
     finally:
         remaining = processes()
-        server.send_signal(signal.SIGTERM)
+        if server.poll() is None:
+            server.send_signal(signal.SIGTERM)
         try:
             server.wait(60)
         except psutil.TimeoutExpired:
