@@ -45,8 +45,8 @@ class _Remembered(NamedTuple):
 class PreparedTexts:
     """Prepares texts for decoding, and remembers the short ones. Any thread may call it.
 
-    A text is decoded whenever it is planned, or found in the cache. If its answers are the ones of the last time, so is
-    its translation.
+    The sentences of a text are decoded each time, or found in the cache. If the answers are those of the last time, its
+    translation is that of the last time, too.
 
     Args:
         is_on: Whether texts are remembered.
