@@ -267,7 +267,10 @@ class DocumentStore:
             )
 
     def finish(self, id: str, result: bytes, expires_at: float) -> None:
-        """Store the result of a document, unless it has been cancelled; its translations stay, to be edited."""
+        """Store the result of a document, unless it was cancelled or deleted; its translations stay, to be edited."""
+        document = self.get(id)
+        if document is None or not document.is_active:
+            return
         self._write(self._folder / f"{id}.result", result)
         self.end(id, "done", expires_at)
 

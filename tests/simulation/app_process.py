@@ -30,6 +30,7 @@ from tests.simulation.app_scenario import (
     KEYS,
     MODELS,
     NO_KEY,
+    SLACK_S,
     AppScenario,
     DiskFault,
     DocumentFault,
@@ -96,6 +97,8 @@ class AppProcess(Process):
         world: The world.
         disk: What outlasts the process.
     """
+
+    admission_s = SLACK_S
 
     def __init__(self, world: World, disk: Disk) -> None:
         super().__init__(world)

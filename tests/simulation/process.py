@@ -72,6 +72,8 @@ class Process(ABC):
 
     accepts = True
     """Whether it accepts connections: a server opens its socket when its application has started."""
+    admission_s = 0.0
+    """Seconds that a request may take before its deadline counts: its key and its quota are looked up."""
     engine: Engine
     shared: SharedDecoding
     metrics: Metrics
@@ -118,8 +120,8 @@ class Process(ABC):
         shared, kernel = self.shared, self.world.kernel
         require(shared._cache.num_bytes <= self.world.scenario.cache_bytes, "the cache exceeds its bound")
         require(len(shared._of_request) <= self.num_requests, "work for a request that has ended")
-        if kernel.num_switches % LOST_TURNS == 0:
-            before = kernel.now - LOST_S
+        before = kernel.now - LOST_S
+        if kernel.num_switches % LOST_TURNS == 0 and self.world.jumped_at < before:
             for pending in shared._of_request:
                 is_lost = pending.sentences and all(sentence.ended_at < before for sentence in pending.sentences)
                 require(not is_lost, "the outcome of a sentence is lost", *pending.sentences if is_lost else ())
@@ -178,7 +180,9 @@ class Process(ABC):
         if world.kernel.is_over:
             return
         now, request = world.kernel.now, attempt.request
-        deadline = max(attempt.began + request.deadline_s, world.jumped_at)
+        is_early = attempt.began <= world.jumped_from <= attempt.began + self.admission_s
+        began = world.jumped_at if is_early else attempt.began
+        deadline = max(began + request.deadline_s, world.jumped_at)
         late_s = (
             now - deadline - (request.longest_s - request.deadline_s) - (world.kernel.delayed_s - attempt.delayed_s)
         )

@@ -42,7 +42,7 @@ class World:
         self.trace = trace
         self._make_process = make_process
         self.kernel = Kernel(scenario.begins, scenario.preempts, self._check)
-        self.jumped_at = 0.0
+        self.jumped_from = self.jumped_at = 0.0
         self.results: dict[int, str] = {}
         self.num_open = 0
         """Clients that wait for a document."""
@@ -172,6 +172,7 @@ class World:
         if isinstance(what, Request):
             self._send(what, 0)
         elif isinstance(what, Jump):
+            self.jumped_from = self.kernel.now
             self.kernel.now += what.seconds
             self.jumped_at = self.kernel.now
         elif process is None or self._is_closing:

@@ -678,6 +678,18 @@ async def test_files_of_a_process_that_was_killed_while_it_stored_them_are_delet
         assert {path.stem for path in folder.iterdir() if not path.name.startswith(DATABASE)} == {document.id}
 
 
+def test_a_document_that_was_cancelled_or_deleted_gets_no_result(tmp_path: Path) -> None:
+    """An error may come after the disk has written that it is cancelled: it is then translated to its end."""
+    with closing(DocumentStore(tmp_path)) as store:
+        for id, then in (("a" * 32, "cancel"), ("b" * 32, "delete")):
+            store.add(Document(id, "a.txt", "en", "de", "{}", "queued", 10, 0.0, KEPT_S), b"One.")
+            store.end(id, "cancelled", KEPT_S)
+            if then == "delete":
+                store.remove(id)
+            store.finish(id, b"EINS.", KEPT_S)
+    assert not list(tmp_path.glob("*.result"))
+
+
 async def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
