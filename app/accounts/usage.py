@@ -104,9 +104,11 @@ class UsageStore:
             )
             row = self._row(charge, now)
             if row is not None:
-                if row[0] != charge.fingerprint:
+                fingerprint, is_settled, month = row
+                if fingerprint != charge.fingerprint:
                     raise InvalidIdempotencyKey("The Idempotency-Key was sent with another request; send a new one.")
-                return False
+                if is_settled or month == charge.month:
+                    return False  # else an attempt of the last month has the quota of that month
             if quota is not None:
                 used = self.of(charge.key, charge.month).characters
                 (reserved,) = connection.execute(
@@ -187,9 +189,9 @@ class UsageStore:
         else:
             self._delete(charge)
 
-    def _row(self, charge: Charge, now: float) -> tuple[bytes, int] | None:
-        row: tuple[bytes, int] | None = self._connection.execute(
-            "SELECT fingerprint, settled FROM charges WHERE key = ? AND id = ? AND expires_at > ?",
+    def _row(self, charge: Charge, now: float) -> tuple[bytes, int, str] | None:
+        row: tuple[bytes, int, str] | None = self._connection.execute(
+            "SELECT fingerprint, settled, month FROM charges WHERE key = ? AND id = ? AND expires_at > ?",
             (charge.key, charge.id, now),
         ).fetchone()
         return row

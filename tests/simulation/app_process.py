@@ -309,8 +309,8 @@ class AppProcess(Process):
             return
         self.disk.unknown(post.key, _id(post, attempt), post.num_characters)
         fails = any(self._may_have(code, attempt) for code in ("inference_failed", "decoding_failed"))
-        if isinstance(post, Post) and fails:  # it may have been counted with one of its texts
-            self.disk.unknown(post.key, _id(post, attempt), min(len(" ".join(text)) for text in post.texts))
+        if isinstance(post, Post) and fails and len(post.texts) > 1:  # each text may have failed
+            self.disk.unknown(post.key, _id(post, attempt), 0)
 
     def _checked(self, post: Post | Upload, attempt: Attempt, parts: list[Message]) -> str:
         """The kind of an answer, which is right."""

@@ -97,6 +97,20 @@ def test_quotas_begin_anew_with_the_month(store: UsageStore) -> None:
     reserve(store, charge("b", month=month_of(later)), 100, quota=100, now=later)
 
 
+def test_a_repetition_in_the_next_month_is_within_its_quota(store: UsageStore) -> None:
+    """The first attempt was killed, so its reservation is still there when the month ends."""
+    next_month = month_of(NOW + 40 * 86_400)
+    reserve(store, charge(repeatable=True), 60, quota=100)
+    store.settle(charge("b", month=next_month), 60, NOW)
+    with pytest.raises(QuotaExceeded):
+        reserve(store, charge(repeatable=True, month=next_month), 60, quota=100)
+    reserve(store, charge(repeatable=True, month=next_month), 60, quota=120)
+    with pytest.raises(QuotaExceeded):  # its reservation is in this month now
+        reserve(store, charge("c", month=next_month), 1, quota=120)
+    store.settle(charge(repeatable=True, month=next_month), 60, NOW)
+    assert used(store) == (0, 0) and used(store, next_month) == (120, 2)
+
+
 def test_the_months_of_a_year_follow_one_another() -> None:
     now, months = 1_767_225_600.0, []  # 2026-01-01
     for _ in range(13):
