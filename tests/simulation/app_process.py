@@ -247,7 +247,8 @@ class AppProcess(Process):
     async def _live(self) -> None:
         async with self.app.router.lifespan_context(self.app):
             self.accepts = True
-            waits = [asyncio.create_task(self.stopping.wait()), asyncio.create_task(self.service.engine_given_up())]
+            ends = (self.stopping.wait(), self.service.engine_given_up(), self._not_loaded())
+            waits = [asyncio.create_task(end) for end in ends]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in waits:
                 task.cancel()
@@ -258,6 +259,11 @@ class AppProcess(Process):
             self.accepts = False
         require(not self.accounts.running._running, "sentences of keys stay", self.accounts.running._running)
         self.world.ended(self, has_given_up)
+
+    async def _not_loaded(self) -> object:
+        """Wait until its models cannot be loaded, which ends a process."""
+        await self.service.wait_loaded()
+        return None if self.service.failure is not None else await self.stopping.wait()
 
     async def _answer(self, attempt: Attempt) -> str:
         post = attempt.request
