@@ -75,7 +75,8 @@ class Plan:
         container: As above.
         sentences: The sentences in order. If a translation lacks a number or a sign, its sentence is replaced by the
             same with this part protected. If no translation is sound, it is replaced by one that stays as it is.
-        last: The last translation of the same text, which need not be made again of the same answers.
+        last: The last translation of the same text, which need not be made again of the same answers; None if the text
+            is not remembered, or once a sentence is decoded again.
     """
 
     def __init__(
@@ -107,7 +108,6 @@ class Plan:
         self._pieces: dict[int, Pieces] = {}  # of those for which nothing holds
         self._unchanged: set[int] = set()
         self.last: LastTranslation | None = None
-        self._was_retried = False
         self._memory: dict[int, tuple[MemoryMatch, MemoryStatus]] | None = None  # by sentence, once it was searched
         self._stored_translations: Mapping[str, str] = {}
         for_decoding = options.for_decoding
@@ -148,7 +148,7 @@ class Plan:
         if index in self._pieces:
             self._settle_piece(index, outcome)
             return
-        if self.last is not None and not self._was_retried and self.last.is_sound(index, outcome):
+        if self.last is not None and self.last.is_sound(index, outcome):
             self._outcomes[index] = outcome
             self._steer(index)
             return
@@ -157,7 +157,7 @@ class Plan:
             self._outcomes[index] = attempt.hypothesis
             self._steer(index)
             return
-        self._was_retried = True
+        self.last = None
         attempts = self._attempts.setdefault(index, [])
         attempts.append(attempt)
         retry = next_request(self._reader, request, attempts, self.options.num_hypotheses)
@@ -274,7 +274,7 @@ class Plan:
             MarkupNotKept: A document would have other markup.
         """
         is_plain = not attention and evidence is None and self._memory is None
-        if self.last is None or not is_plain or self._was_retried:
+        if self.last is None or not is_plain:
             return self._completed(attention, evidence)
         answers = self.hypotheses
         translation = self.last.of(answers)
