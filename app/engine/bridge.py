@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -25,6 +26,10 @@ logger = logging.getLogger("app.bridge")
 
 _NO_MEMORY_S = 0.01
 """Seconds until the event loop is woken again if there was no memory for it."""
+
+_WAITING_PER_WOKEN = 16
+"""One in so many tasks that wait is woken in a turn of the event loop: whatever else is due waits until their answers
+are written. It is a share, so that they never wait for more turns than a few, however many requests arrive in each."""
 
 _T = TypeVar("_T")
 
@@ -265,13 +270,13 @@ def _seconds_left(timeout: asyncio.Timeout) -> float | None:
 class Wakes:
     """Wakes the tasks of an event loop from other threads; those whose sentences end in one step are woken together.
 
-    Each wake-up of the loop is a system call, for which a thread gives up the interpreter. The loop wakes one task in
-    each of its turns: whatever else is due waits until its answer is written.
+    Each wake-up of the loop is a system call, for which a thread gives up the interpreter. Only some tasks are woken in
+    each turn of the loop.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_scheduled = False  # whether the loop is going to wake one of those that wait now
+        self._is_scheduled = False  # whether the loop is going to wake some of those that wait now
 
     def wake(self, done: asyncio.Future[None]) -> None:
         """Wake the task that awaits a future, unless it was cancelled or the loop is closed.
@@ -285,17 +290,16 @@ class Wakes:
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_scheduled = True
-        if not _call_on_loop(loop, self._wake_one, loop):
+        if not _call_on_loop(loop, self._wake_some, loop):
             self._is_scheduled = False
             self._waiting.clear()
 
-    def _wake_one(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_scheduled = False  # first: what is added from now on is woken in another turn
-        if not self._waiting:
-            return  # two threads have scheduled it at the same time
-        done = self._waiting.popleft()
-        if not done.done():
-            done.set_result(None)
+    def _wake_some(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_scheduled = False  # first: what is added from now on is woken below, or in another turn
+        for _ in range(math.ceil(len(self._waiting) / _WAITING_PER_WOKEN)):
+            done = self._waiting.popleft()
+            if not done.done():
+                done.set_result(None)
         if self._waiting and not self._is_scheduled:
             self._schedule(loop)
 
