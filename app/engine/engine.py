@@ -228,7 +228,8 @@ class Engine:
             waiting = {sentence.key for sentence in self._state.scheduler.withdraw(keys)}
             self._state.calls.withdraw(keys)
             left = [sentence for key in keys if (sentence := self._state.unanswered.pop(key, None)) is not None]
-            self._state.withdrawn.update(sentence.key for sentence in left if sentence.key not in waiting)
+            if not self._state.stopping:  # else no step comes in which they could leave their cohort
+                self._state.withdrawn.update(sentence.key for sentence in left if sentence.key not in waiting)
             for sentence in left:
                 self._state.metrics.sentence_left(sentence.model_name, "expired" if expired else "cancelled")
             self._wake.notify_all()

@@ -6,7 +6,10 @@ Private attributes are read here only, and only if no public interface shows the
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
 
 from app.engine.engine import Dropped, Engine
 from app.models.bundles import BundleSource
@@ -47,6 +50,28 @@ class ObservedService(TranslationService):
 def num_waiting_calls(engine: Engine) -> int:
     """Calls that wait for the engine's thread. No public interface counts them: no caller needs the number."""
     return len(engine._state.calls)
+
+
+def before_the_drop(engine: Engine, monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]) -> None:
+    """Call a function after an engine has stopped, and before it drops the sentences that are left.
+
+    Args:
+        engine: The engine.
+        monkeypatch: The test's.
+        run: The function.
+    """
+    fail = engine._state.fail
+
+    def run_and_fail(*arguments: Any) -> None:
+        run()
+        fail(*arguments)
+
+    monkeypatch.setattr(engine._state, "fail", run_and_fail)
+
+
+def withdrawn_keys(engine: Engine) -> set[int]:
+    """The keys of cancelled sentences that a cohort may still contain."""
+    return engine._state.withdrawn
 
 
 def is_stopping(engine: Engine) -> bool:

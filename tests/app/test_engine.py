@@ -18,7 +18,7 @@ from model.decoding.options import DecodingOptions
 from model.errors import DecodingError, EmptySource
 from tests.app.engines import GREEDY, PATIENCE_S, FakeEngine, Inbox, counted, engine_of, ids, text_of
 from tests.app.fakes import FakeCohort, FakeTranslator, held_translator, manifest_of
-from tests.app.observed import is_stopping
+from tests.app.observed import before_the_drop, is_stopping, withdrawn_keys
 from tests.waiting import Gate, until
 
 
@@ -212,6 +212,30 @@ def test_stopping_drops_waiting_sentences() -> None:
         assert all(isinstance(outcome, Dropped) for outcome in inbox.take(2).values())
         with pytest.raises(Dropped):
             engine.ask([ids("late")], GREEDY, inbox.deliver)
+
+
+def test_nothing_is_left_of_a_sentence_that_is_withdrawn_while_a_stopping_engine_drops_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    translator = held_translator()
+    inbox = Inbox()
+    with engine_of(translator, max_rows=1) as engine:
+        running, waiting = engine.ask([ids("running"), ids("waiting")], GREEDY, inbox.deliver)
+        until(lambda: translator.log.joins == [1])
+        left: list[set[int]] = []
+
+        def withdraw() -> None:
+            engine.withdraw({running.key, waiting.key})
+            left.append(set(withdrawn_keys(engine)))
+
+        before_the_drop(engine, monkeypatch, withdraw)
+        stopper = threading.Thread(target=engine.stop, args=(PATIENCE_S,))
+        stopper.start()
+        until(lambda: is_stopping(engine))
+        translator.step_gate.set()
+        stopper.join(PATIENCE_S)
+    assert inbox.is_empty
+    assert left and not any(left)
 
 
 def test_a_cohort_that_cannot_be_created_fails_only_its_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
